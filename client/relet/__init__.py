@@ -1,0 +1,30 @@
+"""relet: a lease pool on Redis.
+
+>>> import redis
+>>> from relet import Pool
+>>> pool = Pool(redis.Redis(), "gpu", ttl=30)
+>>> pool.add("gpu-0", "gpu-1")
+2
+>>> with pool.acquire() as lease:
+...     print(lease.resource)
+gpu-0
+"""
+
+from relet.errors import LeaseLost, PoolDamaged, PoolExhausted, ReletError, ResourceUnknown, UnsupportedServer
+from relet.model import ResourceInfo, Stats
+from relet.pool import Lease, Pool
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Lease",
+    "LeaseLost",
+    "Pool",
+    "PoolDamaged",
+    "PoolExhausted",
+    "ReletError",
+    "ResourceInfo",
+    "ResourceUnknown",
+    "Stats",
+    "UnsupportedServer",
+]

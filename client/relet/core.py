@@ -1,0 +1,177 @@
+"""Every verb of a pool as a flow, its arguments checked before anything is sent. Does no I/O; both drivers run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from relet.errors import PoolExhausted
+from relet.flow import Flow, Progress
+from relet.lease import HeldLease, monotonic
+from relet.model import Stats
+from relet.names import (
+    check_attributes,
+    check_namespace,
+    check_order,
+    check_owner,
+    check_pool,
+    check_resource,
+    check_timeout,
+    check_token,
+    check_ttl,
+    default_owner,
+    new_token,
+)
+from relet.requests import Requests
+
+Resources = str | Iterable[str] | Mapping[str, Mapping[str, Any] | None]
+
+CHUNK = 250
+"""Names a call of add or remove: about a millisecond of the server's time."""
+SWEEP = 500
+"""Lapsed leases a call of reclaim: about as long."""
+PAGE = 250
+"""Resources a call when they are listed."""
+
+L = TypeVar("L", bound=HeldLease)
+
+
+class PoolCore(Generic[L]):
+    """What :class:`relet.Pool` and ``AsyncPool`` share; ``_lease`` is their kind of lease."""
+
+    def __init__(self, name: str, ttl: float, namespace: str, owner: str | None) -> None:
+        self._name = check_pool(name)
+        self._namespace = check_namespace(namespace)
+        self._ttl_ms = check_ttl(ttl)
+        self._owner = None if owner is None else check_owner(owner)
+        self._requests = Requests(self._namespace, self._name)
+
+    @property
+    def name(self) -> str:
+        """The pool's name."""
+        return self._name
+
+    @property
+    def namespace(self) -> str:
+        """What every key of the pool begins with."""
+        return self._namespace
+
+    @property
+    def ttl(self) -> float:
+        """The default time to live of this pool's leases, in seconds."""
+        return self._ttl_ms / 1000
+
+    def _lease(self, requests: Requests, grant: Any, token: str, ttl_ms: int, asked_at: float) -> L:
+        raise NotImplementedError
+
+    def _try_acquire(self, ttl: float | None, owner: str | None) -> Flow[L | None]:
+        ttl_ms = self._ttl_ms if ttl is None else check_ttl(ttl)
+        named = (self._owner or default_owner()) if owner is None else check_owner(owner)
+        token = new_token()
+        asked_at = monotonic()
+        grant = yield self._requests.acquire(token, ttl_ms, named)
+        return None if grant is None else self._lease(self._requests, grant, token, ttl_ms, asked_at)
+
+    def _acquire(self, ttl: float | None, timeout: float | None, owner: str | None) -> Flow[L]:
+        if check_timeout(timeout) != 0:
+            raise ValueError("this version does not wait: pass timeout=0")
+        lease = yield from self._try_acquire(ttl, owner)
+        if lease is None:
+            raise PoolExhausted(f"no resource of pool {self._name!r} is free")
+        return lease
+
+    def _add(self, resources: tuple[Resources, ...], order: str | None, progress: Progress | None) -> Flow[int]:
+        if order is not None:
+            check_order(order)
+        pairs = [
+            (check_resource(name), b"" if attributes is None else check_attributes(name, attributes))
+            for name, attributes in _named(resources)
+        ]
+        added = 0
+        for start in range(0, max(len(pairs), 1), CHUNK):
+            chunk = pairs[start : start + CHUNK]
+            added += yield self._requests.add(order, chunk)
+            if progress:
+                progress(start + len(chunk))
+        return added
+
+    def _remove(self, resources: tuple[Resources, ...], progress: Progress | None) -> Flow[int]:
+        names = [check_resource(name) for name, _ in _named(resources)]
+        removed = 0
+        for start in range(0, len(names), CHUNK):
+            chunk = names[start : start + CHUNK]
+            removed += yield self._requests.remove(chunk)
+            if progress:
+                progress(start + len(chunk))
+        return removed
+
+    def _renew(self, token: str, ttl: float | None) -> Flow[None]:
+        check_token(token)
+        ttl_ms = self._ttl_ms if ttl is None else check_ttl(ttl)
+        (deadline_ms,) = yield self._requests.renew([(token, ttl_ms)])
+        if deadline_ms is None:
+            raise self._requests.lost()
+
+    def _release(self, token: str | None, resource: str | None, force: bool) -> Flow[bool]:
+        if (token is None) == (resource is None):
+            raise TypeError("release takes a token, or resource=… with force=True")
+        if resource is not None:
+            encoded = check_resource(resource)
+            if not force:
+                raise ValueError(f"only the holder of the token releases {resource!r}; an operator passes force=True")
+            taken: bool = yield self._requests.force_release(resource, encoded)
+            return taken
+        check_token(token)
+        if force:
+            raise ValueError("force=True goes with resource=…: who has the token needs no force")
+        assert token is not None
+        released = yield self._requests.release(token, None)
+        if not released:
+            raise self._requests.lost()
+        return True
+
+    def _stats(self) -> Flow[Stats]:
+        _, stats = yield self._requests.stats()
+        return stats  # type: ignore[no-any-return]
+
+    def _order(self) -> Flow[str | None]:
+        order, _ = yield self._requests.stats()
+        return order or None
+
+    def _set_order(self, order: str) -> Flow[None]:
+        check_order(order)
+        rank = 0
+        while True:
+            rank = yield self._requests.reorder(order, rank, CHUNK)
+            if not rank:
+                return
+
+    def _reclaim(self) -> Flow[int]:
+        reclaimed = 0
+        swept: int
+        while True:
+            swept, _ = yield self._requests.reclaim(SWEEP)
+            reclaimed += swept
+            if swept < SWEEP:
+                return reclaimed
+
+    def _destroy(self) -> Flow[None]:
+        left = yield self._requests.destroy(True, SWEEP)
+        while left:
+            left = yield self._requests.destroy(False, SWEEP)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r} namespace={self._namespace!r} ttl={self.ttl:g}>"
+
+
+def _named(groups: tuple[Resources, ...]) -> list[tuple[str, Any]]:
+    """(name, attributes or None) pairs from names, iterables of names, and mappings from name to attributes."""
+    named: list[tuple[str, Any]] = []
+    for group in groups:
+        if isinstance(group, Mapping):
+            named.extend(group.items())
+        elif isinstance(group, (str, bytes, bytearray)) or not isinstance(group, Iterable):
+            named.append((group, None))
+        else:
+            named.extend((name, None) for name in group)
+    return named

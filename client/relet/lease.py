@@ -1,0 +1,109 @@
+"""A lease as its holder sees it: what the leases of both drivers share."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from relet.flow import Flow
+from relet.model import Grant
+from relet.names import check_ttl
+from relet.requests import Requests
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Goes on while the machine sleeps, where the system has such a clock: a laptop that wakes up knows what it missed."""
+
+
+def monotonic() -> float:
+    """Seconds on this machine's steady clock."""
+    return time.clock_gettime(_CLOCK)
+
+
+class HeldLease:
+    """The right to use one resource until a deadline.
+
+    The deadline is the server's. ``remaining`` and ``lost`` are this machine's view of it, on the careful side: time is
+    counted from before the request was sent, so the lease is never taken for longer than it is.
+    """
+
+    __slots__ = ("_ends_at", "_grant", "_is_lost", "_is_released", "_requests", "_token", "_ttl_ms")
+
+    def __init__(self, requests: Requests, grant: Grant, token: str, ttl_ms: int, asked_at: float) -> None:
+        self._requests = requests
+        self._grant = grant
+        self._token = token
+        self._ttl_ms = ttl_ms
+        self._ends_at = asked_at + grant.left_ms / 1000
+        self._is_lost = False
+        self._is_released = False
+
+    @property
+    def resource(self) -> str:
+        """The name of the resource."""
+        return self._grant.resource
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What ``add`` was told about the resource."""
+        return self._grant.attributes
+
+    @property
+    def token(self) -> str:
+        """What proves this lease to the server, in another process too: 128 random bits in hexadecimal. A secret."""
+        return self._token
+
+    @property
+    def fence(self) -> int:
+        """Higher than that of any lease before it in this pool.
+
+        Send it along to the systems that you change while holding the resource, and let them refuse a lower one than
+        they have seen: that stops a holder who was asleep past its deadline and does not know it yet.
+        """
+        return self._grant.fence
+
+    @property
+    def ttl(self) -> float:
+        """The time to live that was asked for last, in seconds."""
+        return self._ttl_ms / 1000
+
+    @property
+    def lost(self) -> bool:
+        """True once the deadline has passed on this machine's clock, or the server said that the lease is over."""
+        return self._is_lost or (not self._is_released and monotonic() >= self._ends_at)
+
+    @property
+    def released(self) -> bool:
+        """True once ``release`` has succeeded."""
+        return self._is_released
+
+    def remaining(self) -> float:
+        """Seconds until the deadline, 0 when it has passed or the lease is over. Asks nobody."""
+        if self._is_lost or self._is_released:
+            return 0.0
+        return max(0.0, self._ends_at - monotonic())
+
+    def _renew(self, ttl: float | None) -> Flow[None]:
+        ttl_ms = self._ttl_ms if ttl is None else check_ttl(ttl)
+        if self._is_released:
+            raise self._requests.lost(self.resource)
+        asked_at = monotonic()
+        (deadline_ms,) = yield self._requests.renew([(self._token, ttl_ms)])
+        if deadline_ms is None:
+            self._is_lost = True
+            raise self._requests.lost(self.resource)
+        self._grant = self._grant._replace(deadline_ms=deadline_ms)
+        self._ends_at = asked_at + ttl_ms / 1000
+        self._ttl_ms = ttl_ms
+
+    def _release(self) -> Flow[None]:
+        if self._is_released:
+            return
+        released = yield self._requests.release(self._token, self._grant)
+        if not released:
+            self._is_lost = True
+            raise self._requests.lost(self.resource)
+        self._is_released = True
+
+    def __repr__(self) -> str:
+        state = "released" if self._is_released else "lost" if self.lost else f"{self.remaining():.3f} s left"
+        return f"<{type(self).__name__} {self.resource!r} fence={self.fence} {state}>"

@@ -1,0 +1,56 @@
+"""What the pool answers: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+State = Literal["free", "leased", "quarantined"]
+
+
+class Grant(NamedTuple):
+    """A lease as the server granted it."""
+
+    resource: str
+    fence: int
+    deadline_ms: int
+    """On the server's clock."""
+    left_ms: int
+    """Until the deadline, when the server answered."""
+    attributes: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counts of one instant. A lapsed lease counts as free and as lapsed, whether or not it was reclaimed yet.
+
+    ``total`` = ``free`` + ``leased`` + ``quarantined``; ``granted`` = ``released`` + ``lapsed`` + ``leased``.
+    The last three count since the pool was made.
+    """
+
+    total: int
+    free: int
+    leased: int
+    waiting: int
+    quarantined: int
+    granted: int
+    released: int
+    lapsed: int
+
+
+@dataclass(frozen=True)
+class ResourceInfo:
+    """One resource, as :meth:`relet.Pool.resources` shows it.
+
+    ``owner``, ``fence`` and ``remaining`` (seconds until the deadline) are those of the lease, None without one.
+    ``token`` is always None: it would let any reader release the lease.
+    """
+
+    name: str
+    state: State
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    owner: str | None = None
+    fence: int | None = None
+    token: None = None
+    remaining: float | None = None

@@ -1,0 +1,164 @@
+"""The thinking part: which script with which arguments, and what its reply means. No I/O happens here.
+
+A :class:`Request` is one round trip. Both drivers (:mod:`relet.pool` for threads, :mod:`relet.aio` for asyncio) send
+it and hand the reply to its ``decode``. Flows of several round trips are generators in :mod:`relet.flows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from relet.errors import LeaseLost, PoolDamaged, ReletError, ResourceUnknown, UnsupportedServer
+from relet.model import Grant, ResourceInfo, Stats
+from relet.names import Keys, decode_attributes, new_token
+from relet.scripts import Script, script
+
+T = TypeVar("T")
+Argument = bytes | str | int
+
+LOST = -1
+UNKNOWN = -2
+
+
+class Request(NamedTuple, Generic[T]):
+    """One round trip: ``decode`` turns the raw reply into the answer, or raises what it means."""
+
+    script: Script
+    arguments: Sequence[Argument]
+    decode: Callable[[Any], T]
+
+
+class Requests:
+    """Makes the requests of one pool."""
+
+    def __init__(self, namespace: str, pool: str) -> None:
+        self.pool = pool
+        self.keys = Keys(namespace, pool)
+        self._acquire = script("acquire")
+        self._release = script("release")
+
+    def acquire(self, token: str, ttl_ms: int, owner: bytes) -> Request[Grant | None]:
+        return Request(self._acquire, (token, ttl_ms, owner), decode_grant)
+
+    def renew(self, leases: Iterable[tuple[str, int]]) -> Request[list[int | None]]:
+        """(token, ttl in ms) pairs, at most 500; answers each with its new deadline in ms, or None: lost."""
+        return Request(script("renew"), [part for pair in leases for part in pair], _deadlines)
+
+    def release(self, token: str, known: Grant | None) -> Request[bool]:
+        """``known`` is what the holder was told last: with it, a resend is recognised at no cost. False: lost."""
+        hint = (known.deadline_ms, known.fence) if known else (b"", b"")
+        return Request(self._release, (token, *hint), _is_released)
+
+    def force_release(self, resource: str, encoded: bytes) -> Request[bool]:
+        def decode(reply: int) -> bool:
+            if reply == UNKNOWN:
+                raise ResourceUnknown(f"pool {self.pool!r} has no resource {resource!r}: nothing was released")
+            return reply == 1
+
+        return Request(script("force_release"), (encoded, new_token()), decode)
+
+    def add(self, order: str | None, resources: Sequence[tuple[bytes, bytes]]) -> Request[int]:
+        """(name, attributes as JSON or empty) pairs, at most 500; answers how many were added."""
+
+        def decode(reply: Any) -> int:
+            if isinstance(reply, bytes):
+                raise ReletError(
+                    f"pool {self.pool!r} has the order {reply.split()[1].decode()!r}, not {order!r}: nothing was "
+                    f"added. Leave the order out, or change it with set_order({order!r})"
+                )
+            return int(reply)
+
+        return Request(script("add"), (order or b"", new_token(), *(p for pair in resources for p in pair)), decode)
+
+    def remove(self, resources: Sequence[bytes]) -> Request[int]:
+        """At most 500 names; answers how many were removed or marked."""
+        return Request(script("remove"), resources, int)
+
+    def reorder(self, order: str, after: int, count: int) -> Request[int]:
+        def decode(reply: int) -> int:
+            if reply == UNKNOWN:
+                raise ReletError(f"there is no pool {self.pool!r} yet: make it with add(…, order={order!r})")
+            return reply
+
+        return Request(script("reorder"), (order, new_token(), after, count), decode)
+
+    def reclaim(self, limit: int) -> Request[tuple[int, int]]:
+        """Answers how many were reclaimed, and the ms until the next deadline (0: passed already, -1: none)."""
+        return Request(script("reclaim"), (limit,), _pair)
+
+    def stats(self) -> Request[tuple[str, Stats]]:
+        """Answers the pool's order ("" if there is no pool) and its counts."""
+        return Request(script("stats"), (), _stats)
+
+    def page(self, after: int, count: int) -> Request[tuple[int, list[ResourceInfo]]]:
+        """Answers the rank to go on after (0: done), and resources in the order in which they were added."""
+        return Request(script("list"), (after, count), _page)
+
+    def destroy(self, first: bool, count: int) -> Request[int]:
+        """Answers how many leases are left to clear."""
+        return Request(script("destroy"), (count, b"first" if first else b""), int)
+
+    def lost(self, resource: str | None = None) -> LeaseLost:
+        """The error for a lease that is no longer ours."""
+        what = f"the lease of {resource!r}" if resource is not None else "that lease"
+        return LeaseLost(
+            f"{what} in pool {self.pool!r} is over: it lapsed, was released, or an operator took the resource. "
+            f"Somebody else may hold it now; stop using it"
+        )
+
+    def explain(self, error: Exception) -> Exception:
+        """What a server's error means where it is one of relet's; the error itself where it is not."""
+        text = str(error)
+        if text.startswith("RELETDAMAGED "):
+            return PoolDamaged(
+                f"pool {self.pool!r} is damaged: {text.removeprefix('RELETDAMAGED ')}. Nothing was granted; "
+                f"a key was deleted, evicted or changed by something other than relet"
+            )
+        if "nknown Redis command" in text or "unknown command" in text:
+            return UnsupportedServer(f"relet needs Redis 6.2 or later, or Valkey; this server answered: {text}")
+        return error
+
+
+def decode_grant(reply: Any) -> Grant | None:
+    if reply == 0:
+        return None
+    fence, deadline, left, rest = reply.split(b" ", 3)
+    name, _, attributes = rest.partition(b"\n")
+    return Grant(name.decode(), int(fence), int(deadline), int(left), decode_attributes(attributes))
+
+
+def _deadlines(reply: list[Any]) -> list[int | None]:
+    return [None if deadline == LOST else int(deadline) for deadline in reply]
+
+
+def _is_released(reply: int) -> bool:
+    return reply != LOST
+
+
+def _pair(reply: bytes) -> tuple[int, int]:
+    first, second = reply.split()
+    return int(first), int(second)
+
+
+def _stats(reply: list[Any]) -> tuple[str, Stats]:
+    order, *counts = reply
+    return order.decode(), Stats(*map(int, counts))
+
+
+def _page(reply: list[Any]) -> tuple[int, list[ResourceInfo]]:
+    values = iter(reply[1:])
+    return int(reply[0]), [_info(*five) for five in zip(*[values] * 5, strict=True)]
+
+
+def _info(name: bytes, attributes: bytes, left: int, fence: bytes, owner: bytes) -> ResourceInfo:
+    if left < 0:
+        return ResourceInfo(name.decode(), "free", decode_attributes(attributes))
+    return ResourceInfo(
+        name.decode(),
+        "leased",
+        decode_attributes(attributes),
+        owner=owner.decode("utf-8", "replace"),
+        fence=int(fence) if fence else None,
+        remaining=left / 1000,
+    )

@@ -1,0 +1,48 @@
+"""The transitions: the Lua under gears/lua, one file a verb, read once with its shared parts put in."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+_INCLUDE = re.compile(r"^-- @include (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*--.*\n", re.MULTILINE)
+
+
+class Script(NamedTuple):
+    """A transition as it is sent: its text, and the SHA-1 under which EVALSHA knows it."""
+
+    verb: str
+    text: str
+    sha: str
+
+
+def gears() -> Traversable:
+    """The folder gears/: inside the installed package, or in the checkout that an editable install points at."""
+    shipped = files("relet") / "_gears"
+    if shipped.is_dir():
+        return shipped
+    checkout = Path(__file__).resolve().parents[2] / "gears"
+    if checkout.is_dir():
+        return checkout
+    raise FileNotFoundError(f"relet was installed without its gears/ folder (looked in {shipped} and {checkout})")
+
+
+@cache
+def script(verb: str) -> Script:
+    """The transition ``verb`` (``acquire``, ``release``, …), its comments left out: they need not cross the wire."""
+    folder = gears() / "lua"
+
+    def part(match: re.Match[str]) -> str:
+        return (folder / "shared" / f"{match[1]}.lua").read_text("utf-8").rstrip("\n")
+
+    whole = _INCLUDE.sub(part, (folder / f"{verb}.lua").read_text("utf-8"))
+    text = _COMMENT.sub("", whole).strip()
+    return Script(verb, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())

@@ -1,0 +1,41 @@
+-- Take resources out of the pool: a free one now, a leased one when it comes back.
+--
+-- Atomic because a resource that is leased in the same moment must be either gone or leased, not both.
+--
+-- KEYS 1   the pool's root hash
+-- ARGV 1   prefix of the tracking keys
+--      2…  resources, up to 500
+-- ->   how many were removed or newly marked
+-- @include pool
+-- @include micros
+-- @include order
+-- @include damage
+-- @include settle
+-- @include sweep
+-- @include lease
+
+if not call('HGET', root, 'order') then
+  return damage() or 0
+end
+local gone, marked = 0, 0
+for i = 2, #ARGV do
+  local name = ARGV[i]
+  local deadline = call('ZSCORE', leased, name)
+  if deadline and not live(deadline) then
+    take_back({ name })
+  end
+  if call('ZREM', free, name) == 1 then
+    call('ZREM', root .. ':resources', name)
+    call('HDEL', root .. ':attributes', name)
+    gone = gone + 1
+  elseif live(deadline) and call('ZADD', root .. ':leaving', 'NX', deadline, name) == 1 then
+    marked = marked + 1
+  end
+end
+if gone > 0 then
+  call('HINCRBY', root, 'total', -gone)
+end
+if marked > 0 then
+  call('HINCRBY', root, 'leaving', marked)
+end
+return gone + marked

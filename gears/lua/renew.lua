@@ -1,0 +1,33 @@
+-- Move the deadlines of leases to now + ttl, each only while it is held and has not lapsed.
+--
+-- Atomic because a lease that is past its deadline, or another's by now, must not be touched.
+--
+-- KEYS 1   the pool's root hash
+-- ARGV 1   prefix of the tracking keys
+--      2…  token, ttl in ms; up to 500 such pairs
+-- ->   for each pair the new deadline in ms as text, or -1: lost
+-- @include pool
+-- @include lease
+-- @include damage
+
+local answers = {}
+for i = 2, #ARGV, 2 do
+  local token = ARGV[i]
+  local held = call('HGET', root, 't:' .. token)
+  local answer = -1
+  if held then
+    local name, _, deadline = find(held)
+    if live(deadline) then
+      answer = now + ARGV[i + 1] .. ''
+      call('ZADD', leased, answer, name)
+      call('SET', tracking .. name, token, 'PXAT', answer)
+      if call('ZSCORE', root .. ':leaving', name) then
+        call('ZADD', root .. ':leaving', answer, name)
+      end
+    elseif not deadline then
+      return damage() or redis.error_reply('RELETDAMAGED ' .. leased .. ' lacks ' .. name)
+    end
+  end
+  answers[#answers + 1] = answer
+end
+return answers

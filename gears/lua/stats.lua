@@ -1,0 +1,30 @@
+-- Count the pool, as it is and not as the last reclaim left it: a lapsed lease counts as free.
+--
+-- Atomic because the counts must belong to one instant.
+--
+-- KEYS 1  the pool's root hash
+-- ARGV 1  prefix of the tracking keys
+-- ->   order, total, free, leased, waiting, quarantined, granted, released, lapsed; the order is "" without a pool
+-- @include pool
+-- @include damage
+
+local wrong = damage()
+if wrong then
+  return wrong
+end
+local state = call('HMGET', root, 'order', 'granted', 'lapsed')
+local held = call('ZCARD', leased)
+local overdue = call('ZCOUNT', leased, '-inf', now)
+local gone = call('ZCOUNT', root .. ':leaving', '-inf', now)
+local granted, lapsed = tonumber(state[2] or 0), tonumber(state[3] or 0)
+return {
+  state[1] or '',
+  call('ZCARD', root .. ':resources') - gone,
+  call('ZCARD', free) + overdue - gone,
+  held - overdue,
+  0,
+  0,
+  granted,
+  granted - lapsed - held,
+  lapsed + overdue,
+}
