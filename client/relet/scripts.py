@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 
-_INCLUDE = re.compile(r"^-- @include (\w+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*-- @include (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*\n", re.MULTILINE)
 
 
@@ -40,9 +40,8 @@ def script(verb: str) -> Script:
     """The transition ``verb`` (``acquire``, ``release``, …), its comments left out: they need not cross the wire."""
     folder = gears() / "lua"
 
-    def part(match: re.Match[str]) -> str:
-        return (folder / "shared" / f"{match[1]}.lua").read_text("utf-8").rstrip("\n")
+    def with_parts(text: str) -> str:
+        return _INCLUDE.sub(lambda line: with_parts((folder / "shared" / f"{line[1]}.lua").read_text("utf-8")), text)
 
-    whole = _INCLUDE.sub(part, (folder / f"{verb}.lua").read_text("utf-8"))
-    text = _COMMENT.sub("", whole).strip()
+    text = _COMMENT.sub("", with_parts((folder / f"{verb}.lua").read_text("utf-8"))).strip()
     return Script(verb, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())

@@ -10,57 +10,55 @@
 --      4  owner, free text for people
 -- ->   "<fence> <deadline ms> <ms left> <resource>", then "\n<attributes JSON>" if it has any
 --      0  none is free
--- A call reclaims at most 32 lapsed leases before it chooses.
+-- A call reclaims at most 32 lapsed leases before it chooses. What is rarely needed is included where it is needed.
 -- @include pool
--- @include micros
--- @include fence
--- @include order
--- @include damage
--- @include settle
--- @include sweep
--- @include lease
 
 local token, ttl = ARGV[2], ARGV[3]
 local token_field = 't:' .. token
-local state = call('HMGET', root, 'fence', 'granted', 'order', 'attributes', token_field)
-local order, attributes, held = state[3], state[4], state[5]
-
-local function reply(fence, deadline, left, name)
-  local text = fence .. ' ' .. deadline .. ' ' .. left .. ' ' .. name
-  local more = attributes and call('HGET', root .. ':attributes', name)
-  return more and text .. '\n' .. more or text
-end
+local state = call('HMGET', root, 'fence', 'order', 'attributes', token_field)
+local order, held = state[2], state[4]
 
 if held then
-  local name, _, deadline = find(held)
+  -- @include lease
+  -- @include damage
+  local _, name, deadline = find(held)
   if live(deadline) then
     local fence = string.match(call('HGET', root, 'r:' .. name), '^%S+ (%S+)')
-    return reply(fence, deadline, deadline - now, name)
+    local text = fence .. ' ' .. deadline .. ' ' .. deadline - now .. ' ' .. name
+    local more = call('HGET', root .. ':attributes', name)
+    return more and text .. '\n' .. more or text
   elseif not deadline then
-    return damage()
+    return damage() or redis.error_reply('RELETDAMAGED ' .. leased .. ' lacks ' .. name)
   end
-  take_back({ name })
 end
 
 if not order then
+  -- @include damage
   return damage() or 0
 end
-if call('ZCOUNT', leased, '-inf', now) > 0 then
+if held or call('ZCOUNT', leased, '-inf', millis) > 0 then
+  -- @include sweep
+  if held then
+    take_back({ string.match(held, ' (.*)$') })
+  end
   sweep(32)
 end
 
+-- @include fence
 local fence = next_fence(state[1])
 local first = call('ZPOPMIN', free)
 local name = first[1]
 if not name then
+  -- @include damage
   return damage() or 0
 end
 local deadline = now + ttl .. ''
 call('ZADD', leased, deadline, name)
 call('SET', tracking .. name, token, 'PXAT', deadline)
-call(
-  'HSET', root, 'fence', fence, 'granted', (state[2] or 0) + 1,
-  token_field, (order == 'rank' and first[2] or '-') .. ' ' .. name,
-  'r:' .. name, token .. ' ' .. fence .. ' ' .. now .. ' ' .. ARGV[4]
-)
-return reply(fence, deadline, ttl, name)
+local home = order == 'rank' and first[2] or order
+local record = token .. ' ' .. fence .. ' ' .. millis .. ' ' .. ARGV[4]
+call('HSET', root, 'fence', fence, token_field, home .. ' ' .. name, 'r:' .. name, record)
+call('HINCRBY', root, 'granted', 1)
+local text = fence .. ' ' .. deadline .. ' ' .. ttl .. ' ' .. name
+local more = state[3] and call('HGET', root .. ':attributes', name)
+return more and text .. '\n' .. more or text

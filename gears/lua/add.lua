@@ -10,13 +10,12 @@
 -- ->   how many were added, among them those whose removal was still to come
 --      "order <the pool's order>" if it is not the one asked for; nothing is done then
 -- @include pool
--- @include micros
--- @include order
--- @include damage
+-- @include settle
+-- @include lease
 
-local state = call('HMGET', root, 'order', 'leaving', 'seq')
-local order, leaving = state[1], state[2]
+local order = call('HGET', root, 'order')
 if not order then
+  -- @include damage
   local wrong = damage()
   if wrong then
     return wrong
@@ -24,7 +23,7 @@ if not order then
   order = ARGV[2] ~= '' and ARGV[2] or 'rank'
   call('ZMSCORE', free, '') -- known from Redis 6.2 on: no pool comes to be on a server that cannot lease from it
   call(
-    'HSET', root, 'order', order, 'born', micros(), 'total', 0, 'leaving', 0, 'seq', 0,
+    'HSET', root, 'order', order, 'born', micros, 'total', 0, 'seq', 0,
     -- A value of more than 64 bytes keeps this hash out of the compact encoding, whose look-ups are linear.
     'about', 'A pool of leases, format 1. Its keys and fields are described in gears/README.md of relet.'
   )
@@ -32,30 +31,31 @@ elseif ARGV[2] ~= '' and ARGV[2] ~= order then
   return 'order ' .. order
 end
 
+local resources, attributes = root .. ':resources', root .. ':attributes'
+local leaving = call('EXISTS', root .. ':leaving') == 1 and root .. ':leaving'
 local seed = tonumber(string.sub(ARGV[3], 1, 8), 16) or 0
-local seq, added, returned = tonumber(state[3] or 0), 0, 0
+local seq = tonumber(call('HGET', root, 'seq') or 0)
+local added, kept = 0, 0
 for i = 4, #ARGV, 2 do
-  local name, attributes = ARGV[i], ARGV[i + 1]
-  if call('ZADD', root .. ':resources', 'NX', seq + 1, name) == 1 then
+  local name = ARGV[i]
+  if call('ZADD', resources, 'NX', seq + 1, name) == 1 then
     seq = seq + 1
     added = added + 1
-    seed = (seed * 1103515245 + 12345) % 2147483648
-    call('ZADD', free, score(order, seq, string.format('%08x', seed)), name)
-  elseif leaving and leaving ~= '0' and call('ZREM', root .. ':leaving', name) == 1 then
-    returned = returned + 1
+    seed = (seed * 48271 + 1) % 2147483647
+    settle(name, home_of(order, seq), string.format('%08x', seed))
+  elseif leaving and call('ZREM', leaving, name) == 1 then
+    kept = kept + 1
+    call('HSET', root, 't:' .. (holder(name) or ''), home_of(order, call('ZSCORE', resources, name)) .. ' ' .. name)
   end
-  if attributes ~= '' then
-    call('HSET', root .. ':attributes', name, attributes)
+  if ARGV[i + 1] ~= '' then
+    call('HSET', attributes, name, ARGV[i + 1])
   end
 end
 if added > 0 then
   call('HSET', root, 'seq', seq)
   call('HINCRBY', root, 'total', added)
 end
-if returned > 0 then
-  call('HINCRBY', root, 'leaving', -returned)
-end
-if call('EXISTS', root .. ':attributes') == 1 then
+if call('EXISTS', attributes) == 1 then
   call('HSET', root, 'attributes', 1)
 end
-return added + returned
+return added + kept

@@ -10,9 +10,6 @@
 --      0  was not leased
 --      -2 the pool has no such resource
 -- @include pool
--- @include micros
--- @include order
--- @include settle
 -- @include sweep
 -- @include lease
 -- @include ended
@@ -29,14 +26,12 @@ if not live(deadline) then
   take_back({ name })
   return 0
 end
-local state = call('HMGET', root, 'order', 'leaving', 'r:' .. name)
-local token = state[3] and string.match(state[3], '^%S+')
+local token = holder(name) or ''
+local held = call('HGET', root, 't:' .. token)
 call('ZREM', leased, name)
-settle(name, state[1], state[2], nil, token or request)
+settle(name, held and string.match(held, '^%S+') or call('ZSCORE', root .. ':resources', name) or 0, request)
 call('DEL', tracking .. name)
-call('HDEL', root, 'r:' .. name, 't:' .. (token or ''))
-if token then
-  remember('f:', token, tonumber(deadline))
-end
+call('HDEL', root, 'r:' .. name, 't:' .. token)
+remember('f:', token, tonumber(deadline))
 remember('o:', request, now + RESENDS_MS)
 return 1

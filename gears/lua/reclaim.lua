@@ -7,9 +7,6 @@
 --      2  how many at most (1 to 1,000)
 -- ->   "<how many> <ms until the next deadline, 0 if one has passed already, -1 if there is none>"
 -- @include pool
--- @include micros
--- @include order
--- @include settle
 -- @include sweep
 
 local swept = sweep(ARGV[2])

@@ -14,33 +14,32 @@
 -- A resend is told by the caller's own deadline: who lost the lease before it was robbed by force, which is remembered,
 -- or by the loss of the pool, which the fence shows. Who has the token alone is remembered instead.
 -- @include pool
--- @include micros
--- @include order
--- @include damage
--- @include settle
--- @include lease
--- @include ended
 
 local token, known_deadline, known_fence = ARGV[2], ARGV[3], ARGV[4]
-local state = call('HMGET', root, 'order', 'leaving', 't:' .. token)
+local token_field = 't:' .. token
+local held = call('HGET', root, token_field)
 
-if state[3] then
-  local name, rank, deadline = find(state[3])
-  if live(deadline) then
+if held then
+  local home, name = string.match(held, '^(%S+) (.*)$')
+  local deadline = call('ZSCORE', leased, name)
+  if deadline and tonumber(deadline) > now then
+    -- @include settle
     call('ZREM', leased, name)
-    settle(name, state[1], state[2], rank, token)
+    settle(name, home, token)
     call('DEL', tracking .. name)
-    call('HDEL', root, 't:' .. token, 'r:' .. name)
+    call('HDEL', root, token_field, 'r:' .. name)
     if known_deadline == '' then
+      -- @include ended
       remember('d:', token, now + RESENDS_MS)
     end
     return 1
-  elseif not deadline then
-    return damage() or -1
   end
-  return -1
+  -- @include damage
+  return not deadline and damage() or -1
 end
 
+-- @include ended
+-- @include damage
 if remembered('d:', token) then
   return 2
 end

@@ -7,10 +7,7 @@
 --      2…  resources, up to 500
 -- ->   how many were removed or newly marked
 -- @include pool
--- @include micros
--- @include order
 -- @include damage
--- @include settle
 -- @include sweep
 -- @include lease
 
@@ -29,13 +26,11 @@ for i = 2, #ARGV do
     call('HDEL', root .. ':attributes', name)
     gone = gone + 1
   elseif live(deadline) and call('ZADD', root .. ':leaving', 'NX', deadline, name) == 1 then
+    call('HSET', root, 't:' .. (holder(name) or ''), 'gone ' .. name)
     marked = marked + 1
   end
 end
 if gone > 0 then
   call('HINCRBY', root, 'total', -gone)
-end
-if marked > 0 then
-  call('HINCRBY', root, 'leaving', marked)
 end
 return gone + marked

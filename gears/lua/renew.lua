@@ -16,12 +16,12 @@ for i = 2, #ARGV, 2 do
   local held = call('HGET', root, 't:' .. token)
   local answer = -1
   if held then
-    local name, _, deadline = find(held)
+    local home, name, deadline = find(held)
     if live(deadline) then
       answer = now + ARGV[i + 1] .. ''
       call('ZADD', leased, answer, name)
       call('SET', tracking .. name, token, 'PXAT', answer)
-      if call('ZSCORE', root .. ':leaving', name) then
+      if home == 'gone' then
         call('ZADD', root .. ':leaving', answer, name)
       end
     elseif not deadline then

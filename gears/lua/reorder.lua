@@ -10,9 +10,9 @@
 --      5  how many resources at most (1 to 1,000)
 -- ->   the last rank done, or 0: there are no more; -2: there is no such pool
 -- @include pool
--- @include micros
--- @include order
+-- @include score
 -- @include damage
+-- @include lease
 
 local order = ARGV[2]
 if not call('HGET', root, 'order') then
@@ -22,7 +22,16 @@ call('HSET', root, 'order', order)
 local page = call('ZRANGEBYSCORE', root .. ':resources', '(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[5])
 local seed = tonumber(string.sub(ARGV[3], 1, 8), 16) or 0
 for i = 1, #page, 2 do
-  seed = (seed * 1103515245 + 12345) % 2147483648
-  call('ZADD', free, 'XX', score(order, page[i + 1], string.format('%08x', seed)), page[i])
+  local name, home = page[i], home_of(order, page[i + 1])
+  if call('ZSCORE', free, name) then
+    seed = (seed * 48271 + 1) % 2147483647
+    call('ZADD', free, score(home, string.format('%08x', seed)), name)
+  else
+    local token_field = 't:' .. (holder(name) or '')
+    local held = call('HGET', root, token_field)
+    if held and find(held) ~= 'gone' then
+      call('HSET', root, token_field, home .. ' ' .. name)
+    end
+  end
 end
 return tonumber(page[#page] or 0)

@@ -14,8 +14,8 @@ if wrong then
 end
 local state = call('HMGET', root, 'order', 'granted', 'lapsed')
 local held = call('ZCARD', leased)
-local overdue = call('ZCOUNT', leased, '-inf', now)
-local gone = call('ZCOUNT', root .. ':leaving', '-inf', now)
+local overdue = call('ZCOUNT', leased, '-inf', millis)
+local gone = call('ZCOUNT', root .. ':leaving', '-inf', millis)
 local granted, lapsed = tonumber(state[2] or 0), tonumber(state[3] or 0)
 return {
   state[1] or '',

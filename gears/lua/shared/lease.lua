@@ -1,10 +1,15 @@
--- What a token's record t:<token> says: the resource, its home rank (nil where the pool's order has none),
--- and the deadline in ms as `leased` has it (false if it is not there).
+-- The lease that a record t:<token> speaks of: home, resource, and deadline in ms as `leased` has it (or false).
 local function find(held)
-  local rank, name = string.match(held, '^(%S+) (.*)$')
-  return name, rank ~= '-' and rank or nil, call('ZSCORE', leased, name)
+  local home, name = string.match(held, '^(%S+) (.*)$')
+  return home, name, call('ZSCORE', leased, name)
 end
 
 local function live(deadline)
   return deadline and tonumber(deadline) > now
+end
+
+-- The token that holds a resource, as its record r:<resource> has it.
+local function holder(name)
+  local record = call('HGET', root, 'r:' .. name)
+  return record and string.match(record, '^%S+')
 end

@@ -1,3 +1,4 @@
+-- @include settle
 -- Takes lapsed leases back: `names` (1 to 1,000) are in `leased` and past their deadline.
 -- Their tracking keys are left to their own expiry, which is due now: deleting one would cost a command and,
 -- once the resource is leased again, would hit the next holder's.
@@ -7,15 +8,17 @@ local function take_back(names)
     fields[i] = 'r:' .. names[i]
   end
   local records = call('HMGET', root, unpack(fields))
-  local ranks = call('ZMSCORE', root .. ':resources', unpack(names))
-  local state = call('HMGET', root, 'order', 'leaving')
+  local held = {}
+  for i = 1, #names do
+    held[i] = 't:' .. (records[i] and string.match(records[i], '^%S+') or '')
+    fields[#fields + 1] = held[i]
+  end
+  local homes = call('HMGET', root, unpack(held))
   call('ZREM', leased, unpack(names))
   for i = 1, #names do
-    local token = records[i] and string.match(records[i], '^%S+')
-    if token then
-      fields[#fields + 1] = 't:' .. token
-    end
-    settle(names[i], state[1], state[2], ranks[i], token or clock[2])
+    -- A lease without a record (the hash was damaged) goes home by its rank.
+    local home = homes[i] and string.match(homes[i], '^%S+') or call('ZSCORE', root .. ':resources', names[i]) or 0
+    settle(names[i], home, string.sub(held[i], 3))
   end
   call('HDEL', root, unpack(fields))
   call('HINCRBY', root, 'lapsed', #names)
@@ -23,7 +26,7 @@ end
 
 -- Reclaims at most `limit` lapsed leases, the longest overdue first; returns how many.
 local function sweep(limit)
-  local names = call('ZRANGEBYSCORE', leased, '-inf', now, 'LIMIT', 0, limit)
+  local names = call('ZRANGEBYSCORE', leased, '-inf', millis, 'LIMIT', 0, limit)
   if #names > 0 then
     take_back(names)
   end

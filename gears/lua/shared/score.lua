@@ -1,0 +1,15 @@
+-- The score in `free` of a resource whose home is its rank, "lru" or "random".
+-- `seed` is hexadecimal text that differs from lease to lease.
+local function score(home, seed)
+  if home == 'lru' then
+    return micros
+  elseif home == 'random' then
+    return tonumber(string.sub(seed, 1, 8), 16) or 0
+  end
+  return home
+end
+
+-- Where a resource belongs while it is not leased, by the pool's order.
+local function home_of(order, rank)
+  return order == 'rank' and rank or order
+end
