@@ -3,20 +3,58 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import redis
 
 from relet.requests import Request
+from relet.waiting import ANSWER_S, Unreachable
+
+CONNECT_S = 2.0
+"""Seconds to connect in, for whoever waits with a limit."""
+
+RAW: dict[str, Any] = {"NEVER_DECODE": []}
+"""redis-py's option for a reply in bytes, whatever ``decode_responses`` and ``encoding`` say."""
+
+_SERVER_AWAY = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "UNBLOCKED")
+"""Errors by which a server says that it cannot answer now, but it or another will."""
 
 
-def errors_of(client: object) -> Any:
-    """The exceptions module of the library that ``client`` comes from (redis-py and valkey-py have one each)."""
-    for base in type(client).__mro__:
-        library = base.__module__.partition(".")[0]
-        if library in ("redis", "valkey"):
-            return importlib.import_module(f"{library}.exceptions")
-    raise TypeError(f"a pool wants a client of redis-py or valkey-py, not {client!r}")
+class Library:
+    """The library that a client comes from: redis-py and valkey-py have the same exceptions under their own names."""
+
+    def __init__(self, client: object) -> None:
+        for base in type(client).__mro__:
+            name = base.__module__.partition(".")[0]
+            if name in ("redis", "valkey"):
+                break
+        else:
+            raise TypeError(f"a pool wants a client of redis-py or valkey-py, not {client!r}")
+        errors = importlib.import_module(f"{name}.exceptions")
+        self.no_script: type[Exception] = errors.NoScriptError
+        self.response_error: type[Exception] = errors.ResponseError
+        self.timeout: type[Exception] = errors.TimeoutError
+        self.connection_error: type[Exception] = errors.ConnectionError
+        self.authentication: type[Exception] = errors.AuthenticationError
+
+    @contextmanager
+    def unreachable(self) -> Iterator[None]:
+        """Turns what says "not now" into Unreachable; lets every other answer and error pass."""
+        try:
+            yield
+        except self.authentication:
+            raise
+        except (self.timeout, TimeoutError) as error:
+            raise Unreachable(error, stalled=True) from error
+        except (self.connection_error, OSError) as error:
+            raise Unreachable(error, stalled=False) from error
+        except self.response_error as error:
+            if str(error).startswith(_SERVER_AWAY) or type(error).__name__ in ("ReadOnlyError", "MasterDownError"):
+                raise Unreachable(error, stalled=False) from error
+            raise
 
 
 def command(request: Request[Any], root: bytes, tracking: bytes, whole: bool) -> tuple[Any, ...]:
@@ -26,8 +64,43 @@ def command(request: Request[Any], root: bytes, tracking: bytes, whole: bool) ->
     return (verb, body, 1, root, tracking, *request.arguments)
 
 
-RAW: dict[str, Any] = {"NEVER_DECODE": []}
-"""redis-py's option for a reply in bytes, whatever ``decode_responses`` and ``encoding`` say."""
+def own_connection(client: Any, key: bytes) -> Callable[[], Any]:
+    """Makes connections like those of ``client`` to the server that has ``key``, but which give up in good time."""
+
+    def connect() -> Any:
+        pool = _node(client, key).connection_pool
+        kind = pool.connection_class
+        options = {
+            **pool.connection_kwargs,
+            "socket_timeout": ANSWER_S,
+            "socket_connect_timeout": min(pool.connection_kwargs.get("socket_connect_timeout") or CONNECT_S, CONNECT_S),
+            "health_check_interval": 0,
+            "retry_on_timeout": False,
+            "retry_on_error": [],
+            "retry": None,
+        }
+        if _takes(kind, "protocol"):
+            options["protocol"] = 2
+        if _takes(kind, "maint_notifications_config"):
+            options.pop("maint_notifications_pool_handler", None)
+            options.pop("maint_notifications_config", None)
+        return kind(**options)
+
+    return connect
+
+
+def _node(client: Any, key: bytes) -> Any:
+    """The client of the cluster's node that has ``key``; without a cluster, the client itself."""
+    if hasattr(client, "connection_pool"):
+        return client
+    node = client.nodes_manager.get_node_from_slot(client.keyslot(key))
+    return client.get_redis_connection(node)
+
+
+def _takes(kind: Any, option: str) -> bool:
+    return any(
+        option in inspect.signature(base.__init__).parameters for base in kind.__mro__ if "__init__" in vars(base)
+    )
 
 
 def connect(url: str, **options: Any) -> redis.Redis:

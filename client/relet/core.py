@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
+from relet.clock import monotonic
 from relet.errors import PoolExhausted
 from relet.flow import Flow, Progress
-from relet.lease import HeldLease, monotonic
+from relet.lease import HeldLease
 from relet.model import Stats
 from relet.names import (
     check_attributes,
+    check_count,
     check_namespace,
     check_order,
     check_owner,
@@ -21,8 +23,11 @@ from relet.names import (
     check_ttl,
     default_owner,
     new_token,
+    new_token_for,
+    token_of,
 )
 from relet.requests import Requests
+from relet.waiting import wait_in_line
 
 Resources = str | Iterable[str] | Mapping[str, Mapping[str, Any] | None]
 
@@ -61,7 +66,7 @@ class PoolCore(Generic[L]):
         """The default time to live of this pool's leases, in seconds."""
         return self._ttl_ms / 1000
 
-    def _lease(self, requests: Requests, grant: Any, token: str, ttl_ms: int, asked_at: float) -> L:
+    def _lease(self, requests: Requests, grant: Any, token: str, ttl_ms: int, ends_at: float) -> L:
         raise NotImplementedError
 
     def _try_acquire(self, ttl: float | None, owner: str | None) -> Flow[L | None]:
@@ -70,15 +75,49 @@ class PoolCore(Generic[L]):
         token = new_token()
         asked_at = monotonic()
         grant = yield self._requests.acquire(token, ttl_ms, named)
-        return None if grant is None else self._lease(self._requests, grant, token, ttl_ms, asked_at)
+        if grant is None:
+            return None
+        return self._lease(self._requests, grant, token, ttl_ms, asked_at + grant.left_ms / 1000)
 
     def _acquire(self, ttl: float | None, timeout: float | None, owner: str | None) -> Flow[L]:
-        if check_timeout(timeout) != 0:
-            raise ValueError("this version does not wait: pass timeout=0")
-        lease = yield from self._try_acquire(ttl, owner)
-        if lease is None:
-            raise PoolExhausted(f"no resource of pool {self._name!r} is free")
+        (lease,) = yield from self._acquire_many(1, ttl, timeout, owner)
         return lease
+
+    def _acquire_many(self, count: int, ttl: float | None, timeout: float | None, owner: str | None) -> Flow[list[L]]:
+        check_count(count)
+        ttl_ms = self._ttl_ms if ttl is None else check_ttl(ttl)
+        named = (self._owner or default_owner()) if owner is None else check_owner(owner)
+        seconds = check_timeout(timeout)
+        token = new_token_for(count)
+        asked_at = monotonic()
+        granted: list[tuple[Any, float]]
+        if seconds == 0:
+            answer = yield self._requests.acquire_many(token, ttl_ms, named, count)
+            granted = [(g, asked_at + g.left_ms / 1000) for g in answer] if isinstance(answer, list) else []
+        else:
+            ends_at = None if seconds is None else asked_at + seconds
+            granted = yield from wait_in_line(self._requests, token, count, ttl_ms, named, ends_at)
+        if not granted:
+            what = "no resource" if count == 1 else f"not {count} resources"
+            within = "free" if seconds == 0 else f"free within {timeout} s"
+            raise PoolExhausted(f"{what} of pool {self._name!r} {'was' if count == 1 else 'were'} {within}")
+        return [
+            self._lease(self._requests, grant, token_of(token, number), ttl_ms, ends_at)
+            for number, (grant, ends_at) in enumerate(granted, 1)
+        ]
+
+    def _release_many(self, leases: Iterable[L]) -> Flow[None]:
+        held = [lease for lease in leases if not lease.released]
+        lost: list[str] = []
+        for start in range(0, len(held), CHUNK):
+            chunk = held[start : start + CHUNK]
+            answers = yield self._requests.release_many([(lease.token, lease._grant) for lease in chunk])
+            for lease, released in zip(chunk, answers, strict=True):
+                lease._is_released, lease._is_lost = released, not released
+                if not released:
+                    lost.append(lease.resource)
+        if lost:
+            raise self._requests.lost(*lost)
 
     def _add(self, resources: tuple[Resources, ...], order: str | None, progress: Progress | None) -> Flow[int]:
         if order is not None:

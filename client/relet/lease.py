@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import time
+import os
 from typing import Any
 
+from relet.clock import monotonic
 from relet.flow import Flow
 from relet.model import Grant
 from relet.names import check_ttl
 from relet.requests import Requests
-
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Goes on while the machine sleeps, where the system has such a clock: a laptop that wakes up knows what it missed."""
-
-
-def monotonic() -> float:
-    """Seconds on this machine's steady clock."""
-    return time.clock_gettime(_CLOCK)
 
 
 class HeldLease:
@@ -26,16 +19,19 @@ class HeldLease:
     counted from before the request was sent, so the lease is never taken for longer than it is.
     """
 
-    __slots__ = ("_ends_at", "_grant", "_is_lost", "_is_released", "_requests", "_token", "_ttl_ms")
+    __slots__ = (
+        "__weakref__", "_ends_at", "_grant", "_is_lost", "_is_released", "_pid", "_requests", "_token", "_ttl_ms",
+    )  # fmt: skip
 
-    def __init__(self, requests: Requests, grant: Grant, token: str, ttl_ms: int, asked_at: float) -> None:
+    def __init__(self, requests: Requests, grant: Grant, token: str, ttl_ms: int, ends_at: float) -> None:
         self._requests = requests
         self._grant = grant
         self._token = token
         self._ttl_ms = ttl_ms
-        self._ends_at = asked_at + grant.left_ms / 1000
+        self._ends_at = ends_at
         self._is_lost = False
         self._is_released = False
+        self._pid = os.getpid()
 
     @property
     def resource(self) -> str:
@@ -91,9 +87,17 @@ class HeldLease:
         if deadline_ms is None:
             self._is_lost = True
             raise self._requests.lost(self.resource)
+        self._renewed(deadline_ms, ttl_ms, asked_at)
+
+    def _renewed(self, deadline_ms: int, ttl_ms: int, asked_at: float) -> None:
         self._grant = self._grant._replace(deadline_ms=deadline_ms)
         self._ends_at = asked_at + ttl_ms / 1000
         self._ttl_ms = ttl_ms
+
+    @property
+    def _inherited(self) -> bool:
+        """True in a fork's child: the lease is its parent's."""
+        return self._pid != os.getpid()
 
     def _release(self) -> Flow[None]:
         if self._is_released:

@@ -22,6 +22,7 @@ MAX_POOL_CHARACTERS: Final = 128
 MAX_RESOURCE_BYTES: Final = 512
 MAX_OWNER_BYTES: Final = 256
 MAX_ATTRIBUTES_BYTES: Final = 65536
+MAX_COUNT: Final = 500
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _TOKEN = re.compile(r"[0-9a-f]{32}")
@@ -30,16 +31,28 @@ _TOKEN = re.compile(r"[0-9a-f]{32}")
 class Keys:
     """The keys of one pool, as the server sees them (gears/README.md has the table)."""
 
-    __slots__ = ("root", "tracking")
+    __slots__ = ("root", "tracking", "wake")
 
     def __init__(self, namespace: str, pool: str) -> None:
         self.root = f"{namespace}:pool:{{{pool}}}".encode()
         self.tracking = f"{namespace}:lease:{{{pool}}}:".encode()
+        self.wake = f"{namespace}:wake:{{{pool}}}".encode()
+        """No key, but the channel on which all who wait are told; those of single processes begin with it."""
 
 
 def new_token() -> str:
     """128 random bits in hexadecimal: the name of a request, and the proof of owning what it is granted."""
     return secrets.token_hex(16)
+
+
+def new_token_for(count: int) -> str:
+    """A token for a request of several: the last four digits number its leases, from 0001 on."""
+    return new_token() if count == 1 else f"{secrets.token_hex(14)}0001"
+
+
+def token_of(token: str, number: int) -> str:
+    """The token of the ``number``-th lease (from 1) of a request."""
+    return token if number == 1 else f"{token[:28]}{number:04x}"
 
 
 def check_namespace(namespace: object) -> str:
@@ -123,6 +136,15 @@ def check_timeout(timeout: object) -> float | None:
     if not timeout >= 0:
         raise ValueError(f"a timeout is 0 s or more, or None (for ever), not {_shown(timeout)}")
     return None if math.isinf(timeout) else float(timeout)
+
+
+def check_count(count: object) -> int:
+    """How many resources at once."""
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError(f"the number of resources is a whole number, not {_shown(count)}")
+    if not 1 <= count <= MAX_COUNT:
+        raise ValueError(f"1 to {MAX_COUNT} resources can be acquired at once, not {count}")
+    return count
 
 
 def check_order(order: object) -> str:

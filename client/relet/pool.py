@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
 
-from relet.client import RAW, command, connect, errors_of
+from relet.client import RAW, Library, command, connect, own_connection
 from relet.core import PAGE, PoolCore, Resources
 from relet.flow import Flow, Progress
 from relet.lease import HeldLease
 from relet.model import Grant, ResourceInfo, Stats
 from relet.names import DEFAULT_NAMESPACE
+from relet.renewing import OnLost
 from relet.requests import Request, Requests
+from relet.threads import Asker, Permits, Renewer, ThreadLine
+from relet.waiting import Ask, Attach, Pause, Unreachable
 
 T = TypeVar("T")
+
+CONNECTIONS = 6
+"""How many requests of one pool go out at once over the client that it was handed."""
 
 
 class Lease(HeldLease):
@@ -22,8 +28,8 @@ class Lease(HeldLease):
 
     __slots__ = ("_pool",)
 
-    def __init__(self, pool: Pool, requests: Requests, grant: Grant, token: str, ttl_ms: int, asked_at: float) -> None:
-        super().__init__(requests, grant, token, ttl_ms, asked_at)
+    def __init__(self, pool: Pool, requests: Requests, grant: Grant, token: str, ttl_ms: int, ends_at: float) -> None:
+        super().__init__(requests, grant, token, ttl_ms, ends_at)
         self._pool = pool
 
     def renew(self, ttl: float | None = None) -> None:
@@ -46,11 +52,36 @@ class Lease(HeldLease):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._inherited:
+            return
         try:
             self.release()
         except Exception:
             if error is None:
                 raise  # else the body's own exception goes on: it says more, and the resource comes back by itself
+
+
+class LeaseBlock:
+    """What :meth:`Pool.lease` returns: acquires at the start of a ``with`` block, renews in it, releases at its end."""
+
+    def __init__(self, pool: Pool, acquire: Flow[Lease], renew: bool, on_lost: OnLost | None) -> None:
+        self._pool = pool
+        self._acquire = acquire
+        self._renew = renew
+        self._on_lost = on_lost
+        self._lease: Lease | None = None
+
+    def __enter__(self) -> Lease:
+        self._lease = lease = self._pool._run(self._acquire)
+        if self._renew:
+            self._pool._renewer.add(lease, self._on_lost)
+        return lease
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            self._pool._renewer.discard(lease)
+            lease.__exit__(kind, error, at)
 
 
 class Pool(PoolCore[Lease]):
@@ -77,11 +108,14 @@ class Pool(PoolCore[Lease]):
         owner: str | None = None,
     ) -> None:
         super().__init__(name, ttl, namespace, owner)
-        errors = errors_of(client)
         self._client = client
-        self._no_script: type[Exception] = errors.NoScriptError
-        self._response_error: type[Exception] = errors.ResponseError
+        self._library = Library(client)
         self._owns_client = False
+        self._permits = Permits(CONNECTIONS)
+        connect = own_connection(client, self._requests.keys.root)
+        self._asker = Asker(self._library, self._requests, connect)
+        self._line = ThreadLine(self._library, self._requests, connect, self._asker)
+        self._renewer = Renewer(self._requests, self._asker)
 
     @classmethod
     def from_url(
@@ -109,13 +143,58 @@ class Pool(PoolCore[Lease]):
         """Lease the first free resource, or None if none is free. One round trip."""
         return self._run(self._try_acquire(ttl, owner))
 
-    def acquire(self, ttl: float | None = None, timeout: float | None = 0, *, owner: str | None = None) -> Lease:
-        """Lease the first free resource.
+    def acquire(self, ttl: float | None = None, timeout: float | None = None, *, owner: str | None = None) -> Lease:
+        """Lease the next free resource; wait for it in line with everybody else who does.
+
+        Args:
+            ttl: of the lease, seconds (default: the pool's).
+            timeout: how long to wait, seconds; None: for ever, 0: not at all.
 
         Raises:
-            PoolExhausted: none is free.
+            PoolExhausted: none came free in time. Nothing was taken.
         """
         return self._run(self._acquire(ttl, timeout, owner))
+
+    def acquire_many(
+        self, count: int, ttl: float | None = None, timeout: float | None = None, *, owner: str | None = None
+    ) -> list[Lease]:
+        """Lease ``count`` resources (1 to 500), all or none, waiting for them in line like :meth:`acquire`.
+
+        Whoever is first in line for several is not passed over for one behind who wants fewer. One round trip.
+        """
+        return self._run(self._acquire_many(count, ttl, timeout, owner))
+
+    def release_many(self, leases: Iterable[Lease]) -> None:
+        """Give several resources back, in one round trip for up to 250.
+
+        Raises:
+            LeaseLost: some of the leases were over already; the others are released.
+        """
+        self._run(self._release_many(leases))
+
+    def lease(
+        self,
+        ttl: float | None = None,
+        timeout: float | None = None,
+        *,
+        owner: str | None = None,
+        renew: bool = True,
+        on_lost: Callable[[Lease], object] | None = None,
+    ) -> LeaseBlock:
+        """Hold a resource for a ``with`` block: wait for it, renew it in the background, release it at the end.
+
+        Args:
+            ttl: how long the lease outlives a crash of this process, seconds (default: the pool's). It is renewed
+                every third of that.
+            timeout: how long to wait, seconds; None: for ever, 0: not at all.
+            renew: False leaves the deadline where it is.
+            on_lost: called with the lease, from the renewing thread, as soon as the lease is known to be lost.
+
+        Raises:
+            PoolExhausted: none came free in time.
+            LeaseLost: at the end of the block, if the lease was lost and the body raised nothing itself.
+        """
+        return LeaseBlock(self, self._acquire(ttl, timeout, owner), renew, on_lost)
 
     def renew(self, token: str, ttl: float | None = None) -> None:
         """Move the deadline of a lease to ``ttl`` seconds from now (default: the pool's), for who kept only the token.
@@ -196,7 +275,10 @@ class Pool(PoolCore[Lease]):
         self._run(self._destroy())
 
     def close(self) -> None:
-        """Close the client if the pool made it (:meth:`from_url`). Leases stay as they are."""
+        """Close the connections that the pool made: its own few, and the client if it is from :meth:`from_url`.
+
+        Leases stay as they are."""
+        self._asker.close()
         if self._owns_client:
             self._client.close()
 
@@ -206,27 +288,62 @@ class Pool(PoolCore[Lease]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _lease(self, requests: Requests, grant: Grant, token: str, ttl_ms: int, asked_at: float) -> Lease:
-        return Lease(self, requests, grant, token, ttl_ms, asked_at)
+    def _lease(self, requests: Requests, grant: Grant, token: str, ttl_ms: int, ends_at: float) -> Lease:
+        return Lease(self, requests, grant, token, ttl_ms, ends_at)
 
     def _run(self, flow: Flow[T]) -> T:
+        act = self._act
         try:
-            request = next(flow)
+            effect = next(flow)
             while True:
-                request = flow.send(self._send(request))
+                try:
+                    answer = act(effect)
+                except BaseException as error:
+                    effect = flow.throw(error)
+                else:
+                    effect = flow.send(answer)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
+        except Unreachable as lost:
+            raise lost.reason from None
+        finally:
+            self._line.rest()
+
+    def _act(self, effect: Any) -> Any:
+        if isinstance(effect, Request):
+            return self._send(effect)
+        if isinstance(effect, Ask):
+            return self._asker.ask(effect.request)
+        if isinstance(effect, Attach):
+            return self._line.attach()
+        if isinstance(effect, Pause):
+            return self._line.pause(effect)
+        return self._line.detach()
 
     def _send(self, request: Request[T]) -> T:
         keys = self._requests.keys
+        permit = self._permits.take()
         try:
             try:
                 reply = self._client.execute_command(*command(request, keys.root, keys.tracking, False), **RAW)
-            except self._no_script:  # the script did not run: sending it whole cannot do anything twice
+            except self._library.no_script:  # the script did not run: sending it whole cannot do anything twice
                 reply = self._client.execute_command(*command(request, keys.root, keys.tracking, True), **RAW)
-        except self._response_error as error:
+        except self._library.response_error as error:
             explained = self._requests.explain(error)
             if explained is error:
                 raise
             raise explained from error
+        except Exception:
+            raise
+        except BaseException:
+            self._drop_connections()
+            raise
+        finally:
+            del permit
         return request.decode(reply)
+
+    def _drop_connections(self) -> None:
+        """After KeyboardInterrupt and the like: a connection may be back in its pool though its reply is still to come."""
+        pool = getattr(self._client, "connection_pool", None)
+        if pool is not None:
+            pool.disconnect(inuse_connections=False)

@@ -21,6 +21,16 @@ LOST = -1
 UNKNOWN = -2
 
 
+class Standing(NamedTuple):
+    """What a waiter is told."""
+
+    nearest_ms: int
+    """Until the nearest deadline: 0 if it has passed, -1 if nothing is leased."""
+    now_ms: int
+    """On the server's clock."""
+    queued: bool
+
+
 class Request(NamedTuple, Generic[T]):
     """One round trip: ``decode`` turns the raw reply into the answer, or raises what it means."""
 
@@ -41,6 +51,21 @@ class Requests:
     def acquire(self, token: str, ttl_ms: int, owner: bytes) -> Request[Grant | None]:
         return Request(self._acquire, (token, ttl_ms, owner), decode_grant)
 
+    def acquire_many(
+        self, token: str, ttl_ms: int, owner: bytes, count: int, channel: bytes | None = None
+    ) -> Request[list[Grant] | Standing]:
+        """``count`` leases, or a Standing: queued up if a ``channel`` is given, else none is free."""
+        arguments = (token, ttl_ms, owner, count) if channel is None else (token, ttl_ms, owner, count, channel)
+        return Request(self._acquire, arguments, _grants_or_standing)
+
+    def attend(self, waiters: Iterable[tuple[str, int]]) -> Request[tuple[Standing, list[list[Grant] | bool]]]:
+        """(token, count) pairs, at most 250; answers for each its grants, True (in the queue) or False (ask again)."""
+        return Request(script("attend"), [part for pair in waiters for part in pair], _attended)
+
+    def leave(self, token: str, count: int, keep: bool) -> Request[list[Grant]]:
+        """Give up waiting; answers what was granted in the meantime, if it is to be kept."""
+        return Request(script("leave"), (token, count, b"keep" if keep else b"drop"), _grants_or_none)
+
     def renew(self, leases: Iterable[tuple[str, int]]) -> Request[list[int | None]]:
         """(token, ttl in ms) pairs, at most 500; answers each with its new deadline in ms, or None: lost."""
         return Request(script("renew"), [part for pair in leases for part in pair], _deadlines)
@@ -49,6 +74,13 @@ class Requests:
         """``known`` is what the holder was told last: with it, a resend is recognised at no cost. False: lost."""
         hint = (known.deadline_ms, known.fence) if known else (b"", b"")
         return Request(self._release, (token, *hint), _is_released)
+
+    def release_many(self, leases: Iterable[tuple[str, Grant]]) -> Request[list[bool]]:
+        """At most 250 leases; answers for each whether it was released, False: lost."""
+        arguments: list[Argument] = []
+        for token, known in leases:
+            arguments += (token, known.deadline_ms, known.fence)
+        return Request(self._release, arguments, _are_released)
 
     def force_release(self, resource: str, encoded: bytes) -> Request[bool]:
         def decode(reply: int) -> bool:
@@ -99,9 +131,9 @@ class Requests:
         """Answers how many leases are left to clear."""
         return Request(script("destroy"), (count, b"first" if first else b""), int)
 
-    def lost(self, resource: str | None = None) -> LeaseLost:
-        """The error for a lease that is no longer ours."""
-        what = f"the lease of {resource!r}" if resource is not None else "that lease"
+    def lost(self, *resources: str) -> LeaseLost:
+        """The error for leases that are no longer ours."""
+        what = f"the lease of {', '.join(map(repr, resources))}" if resources else "that lease"
         return LeaseLost(
             f"{what} in pool {self.pool!r} is over: it lapsed, was released, or an operator took the resource. "
             f"Somebody else may hold it now; stop using it"
@@ -128,12 +160,41 @@ def decode_grant(reply: Any) -> Grant | None:
     return Grant(name.decode(), int(fence), int(deadline), int(left), decode_attributes(attributes))
 
 
+def decode_grants(reply: bytes) -> list[Grant]:
+    grants = [decode_grant(text) for text in reply.split(b"\n\n")]
+    return [grant for grant in grants if grant is not None]
+
+
+def _grants_or_none(reply: Any) -> list[Grant]:
+    return [] if reply == 0 else decode_grants(reply)
+
+
+def _grants_or_standing(reply: Any) -> list[Grant] | Standing:
+    if reply == 0:
+        return Standing(-1, 0, queued=False)
+    if reply.startswith(b"wait "):
+        _, nearest, now = reply.split()
+        return Standing(int(nearest), int(now), queued=True)
+    return decode_grants(reply)
+
+
+def _attended(reply: list[Any]) -> tuple[Standing, list[list[Grant] | bool]]:
+    nearest, now, *states = reply
+    return Standing(int(nearest), int(now), queued=True), [
+        decode_grants(state) if isinstance(state, bytes) else state == 1 for state in states
+    ]
+
+
 def _deadlines(reply: list[Any]) -> list[int | None]:
     return [None if deadline == LOST else int(deadline) for deadline in reply]
 
 
 def _is_released(reply: int) -> bool:
     return reply != LOST
+
+
+def _are_released(reply: int | list[int]) -> list[bool]:
+    return [answer != LOST for answer in (reply if isinstance(reply, list) else [reply])]
 
 
 def _pair(reply: bytes) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 
-_INCLUDE = re.compile(r"^[ \t]*-- @include (\w+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^([ \t]*)-- @include ([\w ]+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*\n", re.MULTILINE)
 
 
@@ -39,9 +39,20 @@ def gears() -> Traversable:
 def script(verb: str) -> Script:
     """The transition ``verb`` (``acquire``, ``release``, …), its comments left out: they need not cross the wire."""
     folder = gears() / "lua"
-
-    def with_parts(text: str) -> str:
-        return _INCLUDE.sub(lambda line: with_parts((folder / "shared" / f"{line[1]}.lua").read_text("utf-8")), text)
-
-    text = _COMMENT.sub("", with_parts((folder / f"{verb}.lua").read_text("utf-8"))).strip()
+    text = _COMMENT.sub("", _with_parts(folder, (folder / f"{verb}.lua").read_text("utf-8"), set())).strip()
     return Script(verb, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def _with_parts(folder: Traversable, text: str, known: set[str]) -> str:
+    """Puts each part in once: for good where the line stands at the margin, else for the block in which it stands."""
+
+    def parts(line: re.Match[str]) -> str:
+        seen = set(known) if line[1] else known
+        texts = []
+        for name in line[2].split():
+            if name not in seen:
+                seen.add(name)
+                texts.append(_with_parts(folder, (folder / "shared" / f"{name}.lua").read_text("utf-8"), seen))
+        return "".join(texts)
+
+    return _INCLUDE.sub(parts, text)

@@ -1,64 +1,73 @@
--- Lease the first free resource.
+-- Lease the first free resource, or the first few; or queue up for them.
 --
 -- Atomic because between "who is first" and "it is mine" nobody else may take it, and because a resend of the same
--- token must find the lease that the first sending made.
+-- token must find the lease that the first sending made, or the place in the queue.
 --
 -- KEYS 1  the pool's root hash
 -- ARGV 1  prefix of the tracking keys
---      2  token (hexadecimal)
+--      2  token (32 hexadecimal digits; the last four are 0001 where more than one resource is asked for)
 --      3  ttl, ms
 --      4  owner, free text for people
--- ->   "<fence> <deadline ms> <ms left> <resource>", then "\n<attributes JSON>" if it has any
---      0  none is free
+--      5  how many, all or none (1 to 500; left out: 1)
+--      6  channel to be told on, for who waits (left out: who does not)
+-- ->   a grant text for each (shared/grant.lua has the form)
+--      "wait <ms until the nearest deadline, 0 if it has passed, -1 if there is none> <now, ms>": queued up, now or before
+--      0  none is free, or not enough, or others wait
 -- A call reclaims at most 32 lapsed leases before it chooses. What is rarely needed is included where it is needed.
 -- @include pool
 
-local token, ttl = ARGV[2], ARGV[3]
-local token_field = 't:' .. token
-local state = call('HMGET', root, 'fence', 'order', 'attributes', token_field)
-local order, held = state[2], state[4]
+local token, ttl, owner = ARGV[2], ARGV[3], ARGV[4]
+local count, channel = tonumber(ARGV[5] or 1), ARGV[6]
+local state = call('HMGET', root, 'fence', 'order', 'attributes', 'waiting', 't:' .. token)
+local order, waiting, held = state[2], state[4], state[5]
 
 if held then
-  -- @include lease
-  -- @include damage
-  local _, name, deadline = find(held)
-  if live(deadline) then
-    local fence = string.match(call('HGET', root, 'r:' .. name), '^%S+ (%S+)')
-    local text = fence .. ' ' .. deadline .. ' ' .. deadline - now .. ' ' .. name
-    local more = call('HGET', root .. ':attributes', name)
-    return more and text .. '\n' .. more or text
-  elseif not deadline then
-    return damage() or redis.error_reply('RELETDAMAGED ' .. leased .. ' lacks ' .. name)
+  -- @include damage sweep mine
+  local granted = mine(token, count) or damage()
+  if granted then
+    return granted
   end
+  take_back_mine(token, count)
 end
-
-if not order then
-  -- @include damage
-  return damage() or 0
-end
-if held or call('ZCOUNT', leased, '-inf', millis) > 0 then
+if held or order and call('ZCOUNT', leased, '-inf', millis) > 0 then
   -- @include sweep
-  if held then
-    take_back({ string.match(held, ' (.*)$') })
-  end
   sweep(32)
 end
 
--- @include fence
-local fence = next_fence(state[1])
-local first = call('ZPOPMIN', free)
-local name = first[1]
-if not name then
-  -- @include damage
-  return damage() or 0
+if waiting and waiting ~= '0' then
+  -- @include hand_off mine
+  hand_off(32)
+  local granted = mine(token, count)
+  if granted then
+    return granted
+  end
+  state[1], waiting = call('HGET', root, 'fence'), call('HGET', root, 'waiting')
 end
-local deadline = now + ttl .. ''
-call('ZADD', leased, deadline, name)
-call('SET', tracking .. name, token, 'PXAT', deadline)
-local home = order == 'rank' and first[2] or order
-local record = token .. ' ' .. fence .. ' ' .. millis .. ' ' .. ARGV[4]
-call('HSET', root, 'fence', fence, token_field, home .. ' ' .. name, 'r:' .. name, record)
-call('HINCRBY', root, 'granted', 1)
-local text = fence .. ' ' .. deadline .. ' ' .. ttl .. ' ' .. name
-local more = state[3] and call('HGET', root .. ':attributes', name)
-return more and text .. '\n' .. more or text
+
+if order and (not waiting or waiting == '0') then
+  if count == 1 then
+    -- @include grant
+    local fence = next_fence(state[1])
+    local first = call('ZPOPMIN', free)
+    if first[1] then
+      return grant(first[1], order == 'rank' and first[2] or order, token, fence, ttl, owner, state[3])
+    end
+  elseif call('ZCARD', free) >= count then
+    -- @include grant_many
+    return grant_many(token, count, ttl, owner)
+  end
+end
+
+-- @include damage
+-- @include nearest
+local wrong = damage()
+if wrong or not channel then
+  return wrong or 0
+end
+local waiters = root .. ':waiters'
+if not call('ZSCORE', waiters, token) then
+  call('ZADD', waiters, call('HINCRBY', root, 'arrivals', 1), token)
+  call('HINCRBY', root, 'waiting', 1)
+end
+call('HSET', root, 'w:' .. token, count .. ' ' .. ttl .. ' ' .. channel .. ' ' .. owner)
+return 'wait ' .. nearest() .. ' ' .. millis

@@ -58,4 +58,8 @@ end
 if call('EXISTS', attributes) == 1 then
   call('HSET', root, 'attributes', 1)
 end
+if added > 0 then
+  -- @include hand_off
+  hand_off(added)
+end
 return added + kept

@@ -9,6 +9,7 @@
 --      3  "first" on the first call, else ""
 -- ->   how many are left to clear; 0: nothing of the pool is left
 -- @include pool
+-- @include waiters
 
 local destroyed = root .. ':destroyed'
 if ARGV[3] == 'first' then
@@ -16,6 +17,9 @@ if ARGV[3] == 'first' then
     call('RENAME', leased, destroyed)
   end
   call('UNLINK', root, free, root .. ':resources', root .. ':attributes', root .. ':leaving', root .. ':ended')
+  if call('UNLINK', waiters) == 1 then
+    tell_all(0)
+  end
 end
 local ended = call('ZPOPMIN', destroyed, ARGV[2])
 for i = 1, #ended, 2 do

@@ -11,6 +11,8 @@
 --      -2 the pool has no such resource
 -- @include pool
 -- @include sweep
+-- @include end_lease
+-- @include hand_off
 -- @include lease
 -- @include ended
 
@@ -24,14 +26,14 @@ if not deadline then
 end
 if not live(deadline) then
   take_back({ name })
+  hand_off(32)
   return 0
 end
 local token = holder(name) or ''
 local held = call('HGET', root, 't:' .. token)
-call('ZREM', leased, name)
-settle(name, held and string.match(held, '^%S+') or call('ZSCORE', root .. ':resources', name) or 0, request)
-call('DEL', tracking .. name)
-call('HDEL', root, 'r:' .. name, 't:' .. token)
+local home = held and string.match(held, '^%S+') or call('ZSCORE', root .. ':resources', name) or 0
+end_lease(name, home, token)
+hand_off(32)
 remember('f:', token, tonumber(deadline))
 remember('o:', request, now + RESENDS_MS)
 return 1

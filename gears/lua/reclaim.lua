@@ -8,7 +8,10 @@
 -- ->   "<how many> <ms until the next deadline, 0 if one has passed already, -1 if there is none>"
 -- @include pool
 -- @include sweep
+-- @include hand_off
 
 local swept = sweep(ARGV[2])
-local nearest = call('ZRANGE', leased, 0, 0, 'WITHSCORES')[2]
-return swept .. ' ' .. (nearest and math.max(0, nearest - now) or -1)
+if swept > 0 then
+  hand_off(swept)
+end
+return swept .. ' ' .. nearest()

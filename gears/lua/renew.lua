@@ -9,6 +9,7 @@
 -- @include pool
 -- @include lease
 -- @include damage
+-- @include waiters
 
 local answers = {}
 for i = 2, #ARGV, 2 do
@@ -23,6 +24,9 @@ for i = 2, #ARGV, 2 do
       call('SET', tracking .. name, token, 'PXAT', answer)
       if home == 'gone' then
         call('ZADD', root .. ':leaving', answer, name)
+      end
+      if tonumber(answer) < tonumber(deadline) and (call('HGET', root, 'waiting') or '0') ~= '0' then
+        tell_all(answer - now)
       end
     elseif not deadline then
       return damage() or redis.error_reply('RELETDAMAGED ' .. leased .. ' lacks ' .. name)

@@ -7,11 +7,13 @@
 -- ->   order, total, free, leased, waiting, quarantined, granted, released, lapsed; the order is "" without a pool
 -- @include pool
 -- @include damage
+-- @include waiters
 
 local wrong = damage()
 if wrong then
   return wrong
 end
+first_waiter() -- forgets the dead at the head of the line
 local state = call('HMGET', root, 'order', 'granted', 'lapsed')
 local held = call('ZCARD', leased)
 local overdue = call('ZCOUNT', leased, '-inf', millis)
@@ -22,7 +24,7 @@ return {
   call('ZCARD', root .. ':resources') - gone,
   call('ZCARD', free) + overdue - gone,
   held - overdue,
-  0,
+  call('ZCARD', waiters),
   0,
   granted,
   granted - lapsed - held,

@@ -1,0 +1,35 @@
+"""This machine's steady clock, and what it knows of the server's."""
+
+from __future__ import annotations
+
+import time
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Goes on while the machine sleeps, where the system has such a clock: a laptop that wakes up knows what it missed."""
+
+
+def monotonic() -> float:
+    """Seconds on this machine's steady clock."""
+    return time.clock_gettime(_CLOCK)
+
+
+class ServerTime:
+    """Places times of the server's clock on this machine's, on the early side.
+
+    A request sent at t was answered when the server's clock showed s: so s was at t or later, and s + x at t + x or
+    later.
+    """
+
+    __slots__ = ("_local_s", "_server_ms")
+
+    def __init__(self) -> None:
+        self._server_ms = 0
+        self._local_s = 0.0
+
+    def learn(self, server_ms: int, sent_at: float) -> None:
+        self._server_ms = server_ms
+        self._local_s = sent_at
+
+    def local(self, server_ms: int) -> float:
+        """No later than the moment at which the server's clock shows ``server_ms``."""
+        return self._local_s + (server_ms - self._server_ms) / 1000

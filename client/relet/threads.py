@@ -1,0 +1,298 @@
+"""How threads wait: the driver of :mod:`relet.waiting` over the blocking connections of redis-py or valkey-py.
+
+There is no thread in the background. One of the waiting threads, whichever comes first, leads: it listens on the
+connection, keeps the clock, and wakes the others with what is theirs. When it is served itself, another takes over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from relet.client import Library, command
+from relet.clock import monotonic
+from relet.lease import HeldLease
+from relet.renewing import OnLost, Renewals, tell
+from relet.requests import Request, Requests
+from relet.waiting import Ask, Line, Pause, Place, Unreachable
+
+CONNECTIONS = 2
+"""How many a process uses to ask for its waiters; one more listens."""
+FOLLOW_S = 1.0
+"""Seconds after which a waiter looks whether anybody leads. It is woken before, unless a leader was struck down."""
+
+
+class Permits:
+    """A semaphore that an exception at any point cannot leak: a permit that is dropped, in whatever way, is back."""
+
+    def __init__(self, count: int) -> None:
+        self._free: SimpleQueue[_Permit] = SimpleQueue()
+        for _ in range(count):
+            self._free.put(_Permit(self))
+
+    def take(self) -> object:
+        """Waits for a permit. Keep it in a variable for as long as it is used, then delete that."""
+        return self._free.get()
+
+
+class _Permit:
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: Permits) -> None:
+        self._owner = weakref.ref(owner)
+
+    def __del__(self) -> None:
+        owner = self._owner()
+        if owner is not None:
+            owner._free.put(_Permit(owner))
+
+
+class Asker:
+    """Asks the server over connections of its own, with answers in ANSWER_S or never.
+
+    A borrowed client may wait for a stalled server for a minute; whoever waits with a limit may not. A connection that
+    anything interrupts is closed, so that no reply is ever left unread for the next one.
+    """
+
+    def __init__(self, library: Library, requests: Requests, connect: Callable[[], Any]) -> None:
+        self._library = library
+        self._keys = requests.keys
+        self._explain = requests.explain
+        self._connect = connect
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._permits = Permits(CONNECTIONS)
+        self._idle: list[Any] = []
+
+    def ask(self, request: Request[Any]) -> Any:
+        if self._pid != os.getpid():  # a fork's child leaves its parent's connections alone
+            self._reset()
+        with self._connection() as connection:
+            try:
+                reply = self._exchange(connection, request, whole=False)
+            except self._library.no_script:
+                reply = self._exchange(connection, request, whole=True)
+            except self._library.response_error as error:
+                explained = self._explain(error)
+                if explained is error:
+                    raise
+                raise explained from error
+        return request.decode(reply)
+
+    def _exchange(self, connection: Any, request: Request[Any], whole: bool) -> Any:
+        connection.send_command(*command(request, self._keys.root, self._keys.tracking, whole))
+        return connection.read_response(disable_decoding=True)
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        permit = self._permits.take()
+        connection = None
+        try:
+            connection = self._idle.pop() if self._idle else self._connect()
+            with self._library.unreachable():
+                yield connection
+            self._idle.append(connection)
+        except BaseException:
+            if connection is not None:
+                connection.disconnect()
+            raise
+        finally:
+            del permit
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().disconnect()
+
+
+class ThreadLine:
+    """The waiting threads of one pool."""
+
+    def __init__(self, library: Library, requests: Requests, connect: Callable[[], Any], asker: Asker) -> None:
+        self._library = library
+        self._requests = requests
+        self._connect = connect
+        self._asker = asker
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._line = Line(self._requests)
+        self._ears: Any = None
+        self._attaching = threading.Lock()
+        self._leading = threading.Lock()
+
+    def attach(self) -> Line:
+        """Listens, if nobody does yet. Raises Unreachable."""
+        if self._pid != os.getpid():
+            self._reset()
+        with self._attaching:
+            if self._ears is None:
+                ears = self._connect()
+                try:
+                    with self._library.unreachable():
+                        channels = self._line.open()
+                        ears.send_command("SUBSCRIBE", *channels)
+                        for _ in channels:
+                            ears.read_response(disable_decoding=True)
+                except BaseException:
+                    ears.disconnect()
+                    raise
+                self._ears = ears
+        return self._line
+
+    def detach(self) -> None:
+        """Stops listening; whoever waits has to ask again."""
+        with self._attaching:
+            ears, self._ears = self._ears, None
+            if ears is not None:
+                ears.disconnect()
+            for place in self._line.broken():
+                _ring(place)
+
+    def rest(self) -> None:
+        """Stops listening if nobody waits."""
+        if not self._line.places and self._ears is not None and self._pid == os.getpid():
+            self.detach()
+
+    def pause(self, pause: Pause) -> None:
+        place, until = pause
+        if place is None:
+            time.sleep(max(0.0, (until or 0) - monotonic()))
+            return
+        place.bell = SimpleQueue()
+        try:
+            while not place.decided and (until is None or monotonic() < until):
+                if self._leading.acquire(blocking=False):
+                    try:
+                        self._lead(place, until)
+                    finally:
+                        self._leading.release()
+                else:
+                    _sleep(place, until)
+        finally:
+            self._appoint()
+
+    def _lead(self, place: Place, until: float | None) -> None:
+        line = self._line
+        while not place.decided:
+            now = monotonic()
+            if until is not None and now >= until:
+                return
+            try:
+                if now >= line.due_at():
+                    self._attend()
+                else:
+                    ends_at = line.due_at() if until is None else min(line.due_at(), until)
+                    self._listen(ends_at - now)
+            except Unreachable:
+                self.detach()
+            except BaseException:
+                self.detach()  # it may have struck in the middle of a message
+                raise
+
+    def _listen(self, seconds: float) -> None:
+        ears = self._ears
+        if ears is None:
+            raise Unreachable(ConnectionError("nobody listens"), stalled=False)
+        with self._library.unreachable():
+            if not ears.can_read(seconds):
+                return
+            kind, channel, message = ears.read_response(disable_decoding=True)
+        if kind == b"message":
+            for place in self._line.heard(channel, message):
+                _ring(place)
+
+    def _attend(self) -> None:
+        for batch in self._line.attending():
+            asked_at = monotonic()
+            answer = self._asker.ask(self._line.attend(batch))
+            for place in self._line.attended(batch, answer, asked_at):
+                _ring(place)
+
+    def _appoint(self) -> None:
+        """Wakes one who waits, to lead from now on."""
+        for place in list(self._line.places.values()):
+            if not place.decided and place.bell is not None:
+                _ring(place)
+                return
+
+
+def _ring(place: Place) -> None:
+    if place.bell is not None:
+        place.bell.put(None)
+
+
+def _sleep(place: Place, until: float | None) -> None:
+    left = FOLLOW_S if until is None else min(FOLLOW_S, until - monotonic())
+    with contextlib.suppress(Empty):
+        place.bell.get(timeout=max(0.0, left))
+
+
+class Renewer:
+    """Renews a pool's leases from one thread, which lives as long as there is a lease to renew."""
+
+    def __init__(self, requests: Requests, asker: Asker) -> None:
+        self._requests = requests
+        self._asker = asker
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._calls: SimpleQueue[None] = SimpleQueue()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._renewals = Renewals(self._requests, partial(self._calls.put, None))
+
+    def add(self, lease: HeldLease, on_lost: OnLost | None) -> None:
+        if self._pid != os.getpid():  # a fork's child renews nothing of its parent's
+            self._reset()
+        self._renewals.add(lease, on_lost)
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="relet-renewer", daemon=True)
+                self._thread.start()
+
+    def discard(self, lease: HeldLease) -> None:
+        if self._pid == os.getpid():
+            self._renewals.discard(lease)
+
+    def _work(self) -> None:
+        while True:
+            next_at = self._renewals.next_at()
+            if next_at is None:
+                with self._starting:
+                    if self._renewals.next_at() is None:
+                        self._thread = None
+                        return
+                continue
+            if next_at > monotonic():
+                with contextlib.suppress(Empty):
+                    self._calls.get(timeout=max(0.0, next_at - monotonic()))
+                continue
+            for lease, on_lost in self._renew_due():
+                tell(lease, on_lost)
+
+    def _renew_due(self) -> list[tuple[HeldLease, OnLost]]:
+        flow = self._renewals.renew_due()
+        step: Callable[[], Ask] = partial(next, flow)
+        while True:
+            try:
+                effect = step()
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+            try:
+                answer = self._asker.ask(effect.request)
+            except Exception as error:
+                step = partial(flow.throw, error)
+            else:
+                step = partial(flow.send, answer)
