@@ -10,6 +10,7 @@
 gpu-0
 """
 
+from relet.aio import AsyncLease, AsyncPool
 from relet.errors import LeaseLost, PoolDamaged, PoolExhausted, ReletError, ResourceUnknown, UnsupportedServer
 from relet.model import ResourceInfo, Stats
 from relet.pool import Lease, Pool
@@ -17,6 +18,8 @@ from relet.pool import Lease, Pool
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncLease",
+    "AsyncPool",
     "Lease",
     "LeaseLost",
     "Pool",

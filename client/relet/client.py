@@ -9,12 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import redis
+import redis.asyncio
 
+from relet.line import ANSWER_S, CONNECT_S, Unreachable
 from relet.requests import Request
-from relet.waiting import ANSWER_S, Unreachable
-
-CONNECT_S = 2.0
-"""Seconds to connect in, for whoever waits with a limit."""
 
 RAW: dict[str, Any] = {"NEVER_DECODE": []}
 """redis-py's option for a reply in bytes, whatever ``decode_responses`` and ``encoding`` say."""
@@ -64,16 +62,15 @@ def command(request: Request[Any], root: bytes, tracking: bytes, whole: bool) ->
     return (verb, body, 1, root, tracking, *request.arguments)
 
 
-def own_connection(client: Any, key: bytes) -> Callable[[], Any]:
+def own_connection(client: Any, key: bytes, timeout: float | None = ANSWER_S) -> Callable[[], Any]:
     """Makes connections like those of ``client`` to the server that has ``key``, but which give up in good time."""
 
     def connect() -> Any:
-        pool = _node(client, key).connection_pool
-        kind = pool.connection_class
+        kind, like = _recipe(client, key)
         options = {
-            **pool.connection_kwargs,
-            "socket_timeout": ANSWER_S,
-            "socket_connect_timeout": min(pool.connection_kwargs.get("socket_connect_timeout") or CONNECT_S, CONNECT_S),
+            **like,
+            "socket_timeout": timeout,
+            "socket_connect_timeout": min(like.get("socket_connect_timeout") or CONNECT_S, CONNECT_S),
             "health_check_interval": 0,
             "retry_on_timeout": False,
             "retry_on_error": [],
@@ -89,18 +86,42 @@ def own_connection(client: Any, key: bytes) -> Callable[[], Any]:
     return connect
 
 
-def _node(client: Any, key: bytes) -> Any:
-    """The client of the cluster's node that has ``key``; without a cluster, the client itself."""
+def _recipe(client: Any, key: bytes) -> tuple[Any, dict[str, Any]]:
+    """The class and the arguments of the client's connections; in a cluster, of those to the node that has ``key``."""
     if hasattr(client, "connection_pool"):
-        return client
+        pool = client.connection_pool
+        return pool.connection_class, pool.connection_kwargs
     node = client.nodes_manager.get_node_from_slot(client.keyslot(key))
-    return client.get_redis_connection(node)
+    if hasattr(node, "connection_kwargs"):  # asyncio
+        return node.connection_class, node.connection_kwargs
+    pool = client.get_redis_connection(node).connection_pool
+    return pool.connection_class, pool.connection_kwargs
 
 
 def _takes(kind: Any, option: str) -> bool:
     return any(
         option in inspect.signature(base.__init__).parameters for base in kind.__mro__ if "__init__" in vars(base)
     )
+
+
+async def connect_async(url: str, **options: Any) -> Any:
+    """Like :func:`connect`, for asyncio."""
+    if not isinstance(url, str):
+        raise TypeError(f"a URL is text, not {url!r}")
+    client = redis.asyncio.Redis.from_url(url, **options)
+    try:
+        info: Any = await client.info("cluster")
+        if not info.get("cluster_enabled"):
+            return client
+    except BaseException:
+        await close_async(client)
+        raise
+    await close_async(client)
+    return redis.asyncio.RedisCluster.from_url(url, **options)
+
+
+async def close_async(client: Any) -> None:
+    await (client.aclose if hasattr(client, "aclose") else client.close)()
 
 
 def connect(url: str, **options: Any) -> redis.Redis:

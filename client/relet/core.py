@@ -27,7 +27,7 @@ from relet.names import (
     token_of,
 )
 from relet.requests import Requests
-from relet.waiting import wait_in_line
+from relet.waiting import give_up, wait_in_line
 
 Resources = str | Iterable[str] | Mapping[str, Mapping[str, Any] | None]
 
@@ -74,7 +74,13 @@ class PoolCore(Generic[L]):
         named = (self._owner or default_owner()) if owner is None else check_owner(owner)
         token = new_token()
         asked_at = monotonic()
-        grant = yield self._requests.acquire(token, ttl_ms, named)
+        try:
+            grant = yield self._requests.acquire(token, ttl_ms, named)
+        except (Exception, GeneratorExit):
+            raise
+        except BaseException:  # cancelled, or interrupted: it may have been granted
+            yield from give_up(self._requests, token, 1)
+            raise
         if grant is None:
             return None
         return self._lease(self._requests, grant, token, ttl_ms, asked_at + grant.left_ms / 1000)
@@ -92,7 +98,13 @@ class PoolCore(Generic[L]):
         asked_at = monotonic()
         granted: list[tuple[Any, float]]
         if seconds == 0:
-            answer = yield self._requests.acquire_many(token, ttl_ms, named, count)
+            try:
+                answer = yield self._requests.acquire_many(token, ttl_ms, named, count)
+            except (Exception, GeneratorExit):
+                raise
+            except BaseException:
+                yield from give_up(self._requests, token, count)
+                raise
             granted = [(g, asked_at + g.left_ms / 1000) for g in answer] if isinstance(answer, list) else []
         else:
             ends_at = None if seconds is None else asked_at + seconds

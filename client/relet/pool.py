@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 from relet.client import RAW, Library, command, connect, own_connection
 from relet.core import PAGE, PoolCore, Resources
-from relet.flow import Flow, Progress
+from relet.flow import Flow, Progress, run
 from relet.lease import HeldLease
+from relet.line import Ask, Attach, Pause, Unreachable
 from relet.model import Grant, ResourceInfo, Stats
 from relet.names import DEFAULT_NAMESPACE
 from relet.renewing import OnLost
 from relet.requests import Request, Requests
 from relet.threads import Asker, Permits, Renewer, ThreadLine
-from relet.waiting import Ask, Attach, Pause, Unreachable
 
 T = TypeVar("T")
 
@@ -292,18 +292,8 @@ class Pool(PoolCore[Lease]):
         return Lease(self, requests, grant, token, ttl_ms, ends_at)
 
     def _run(self, flow: Flow[T]) -> T:
-        act = self._act
         try:
-            effect = next(flow)
-            while True:
-                try:
-                    answer = act(effect)
-                except BaseException as error:
-                    effect = flow.throw(error)
-                else:
-                    effect = flow.send(answer)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
+            return run(flow, self._act)
         except Unreachable as lost:
             raise lost.reason from None
         finally:
@@ -343,7 +333,7 @@ class Pool(PoolCore[Lease]):
         return request.decode(reply)
 
     def _drop_connections(self) -> None:
-        """After KeyboardInterrupt and the like: a connection may be back in its pool though its reply is still to come."""
+        """After KeyboardInterrupt and the like: a connection may be back in its pool with its reply still to come."""
         pool = getattr(self._client, "connection_pool", None)
         if pool is not None:
             pool.disconnect(inuse_connections=False)

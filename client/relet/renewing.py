@@ -12,8 +12,8 @@ from typing import Any
 
 from relet.clock import monotonic
 from relet.lease import HeldLease
+from relet.line import Ask, Unreachable
 from relet.requests import Requests
-from relet.waiting import Ask, Unreachable
 
 BATCH = 250
 """Leases that one call renews."""

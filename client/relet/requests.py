@@ -37,6 +37,8 @@ class Request(NamedTuple, Generic[T]):
     script: Script
     arguments: Sequence[Argument]
     decode: Callable[[Any], T]
+    takes: bool = False
+    """It may take a resource, which must not get lost when whoever asked is cancelled before the reply."""
 
 
 class Requests:
@@ -49,14 +51,14 @@ class Requests:
         self._release = script("release")
 
     def acquire(self, token: str, ttl_ms: int, owner: bytes) -> Request[Grant | None]:
-        return Request(self._acquire, (token, ttl_ms, owner), decode_grant)
+        return Request(self._acquire, (token, ttl_ms, owner), decode_grant, True)
 
     def acquire_many(
         self, token: str, ttl_ms: int, owner: bytes, count: int, channel: bytes | None = None
     ) -> Request[list[Grant] | Standing]:
         """``count`` leases, or a Standing: queued up if a ``channel`` is given, else none is free."""
         arguments = (token, ttl_ms, owner, count) if channel is None else (token, ttl_ms, owner, count, channel)
-        return Request(self._acquire, arguments, _grants_or_standing)
+        return Request(self._acquire, arguments, _grants_or_standing, True)
 
     def attend(self, waiters: Iterable[tuple[str, int]]) -> Request[tuple[Standing, list[list[Grant] | bool]]]:
         """(token, count) pairs, at most 250; answers for each its grants, True (in the queue) or False (ask again)."""

@@ -1,4 +1,4 @@
-"""How threads wait: the driver of :mod:`relet.waiting` over the blocking connections of redis-py or valkey-py.
+"""How threads wait: the driver of :mod:`relet.line` over the blocking connections of redis-py or valkey-py.
 
 There is no thread in the background. One of the waiting threads, whichever comes first, leads: it listens on the
 connection, keeps the clock, and wakes the others with what is theirs. When it is served itself, another takes over.
@@ -19,10 +19,11 @@ from typing import Any
 
 from relet.client import Library, command
 from relet.clock import monotonic
+from relet.flow import run
 from relet.lease import HeldLease
+from relet.line import Line, Pause, Place, Unreachable
 from relet.renewing import OnLost, Renewals, tell
 from relet.requests import Request, Requests
-from relet.waiting import Ask, Line, Pause, Place, Unreachable
 
 CONNECTIONS = 2
 """How many a process uses to ask for its waiters; one more listens."""
@@ -279,20 +280,5 @@ class Renewer:
                 with contextlib.suppress(Empty):
                     self._calls.get(timeout=max(0.0, next_at - monotonic()))
                 continue
-            for lease, on_lost in self._renew_due():
+            for lease, on_lost in run(self._renewals.renew_due(), lambda ask: self._asker.ask(ask.request)):
                 tell(lease, on_lost)
-
-    def _renew_due(self) -> list[tuple[HeldLease, OnLost]]:
-        flow = self._renewals.renew_due()
-        step: Callable[[], Ask] = partial(next, flow)
-        while True:
-            try:
-                effect = step()
-            except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]
-            try:
-                answer = self._asker.ask(effect.request)
-            except Exception as error:
-                step = partial(flow.throw, error)
-            else:
-                step = partial(flow.send, answer)

@@ -1,0 +1,260 @@
+"""The pool for asyncio: everything that :class:`relet.Pool` does, with ``await``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from relet.client import RAW, Library, close_async, command, connect_async, own_connection
+from relet.core import PAGE, PoolCore, Resources
+from relet.flow import Flow, Progress, run_async
+from relet.lease import HeldLease
+from relet.line import Ask, Attach, Pause, Unreachable
+from relet.model import Grant, ResourceInfo, Stats
+from relet.names import DEFAULT_NAMESPACE
+from relet.pool import CONNECTIONS
+from relet.renewing import OnLost
+from relet.requests import Request, Requests
+from relet.tasks import Background, TaskAsker, TaskLine, TaskRenewer
+
+T = TypeVar("T")
+
+
+class AsyncLease(HeldLease):
+    """A lease acquired through an :class:`AsyncPool`; see :class:`relet.Lease`."""
+
+    __slots__ = ("_pool",)
+
+    def __init__(
+        self, pool: AsyncPool, requests: Requests, grant: Grant, token: str, ttl_ms: int, ends_at: float
+    ) -> None:
+        super().__init__(requests, grant, token, ttl_ms, ends_at)
+        self._pool = pool
+
+    async def renew(self, ttl: float | None = None) -> None:
+        """See :meth:`relet.Lease.renew`."""
+        await self._pool._run(self._renew(ttl))
+
+    async def release(self) -> None:
+        """See :meth:`relet.Lease.release`."""
+        await self._pool._run(self._release())
+
+    async def __aenter__(self) -> AsyncLease:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if self._inherited:
+            return
+        try:
+            await self.release()
+        except Exception:
+            if error is None:
+                raise  # else the body's own exception goes on
+
+
+class AsyncLeaseBlock:
+    """What :meth:`AsyncPool.lease` returns; see :class:`relet.pool.LeaseBlock`."""
+
+    def __init__(self, pool: AsyncPool, acquire: Flow[AsyncLease], renew: bool, on_lost: OnLost | None) -> None:
+        self._pool = pool
+        self._acquire = acquire
+        self._renew = renew
+        self._on_lost = on_lost
+        self._lease: AsyncLease | None = None
+
+    async def __aenter__(self) -> AsyncLease:
+        self._lease = lease = await self._pool._run(self._acquire)
+        if self._renew:
+            self._pool._renewer.add(lease, self._on_lost)
+        return lease
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            self._pool._renewer.discard(lease)
+            await lease.__aexit__(kind, error, at)
+
+
+class AsyncPool(PoolCore[AsyncLease]):
+    """A pool of named resources, for asyncio; see :class:`relet.Pool`.
+
+    Args:
+        client: any client of redis.asyncio or valkey.asyncio, also of a cluster. It is borrowed.
+
+    Cancelling a task at any ``await`` leaves nothing taken: what it had been granted is given back.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        name: str,
+        ttl: float = 30,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        owner: str | None = None,
+    ) -> None:
+        super().__init__(name, ttl, namespace, owner)
+        self._client = client
+        self._library = Library(client)
+        self._owns_client = False
+        self._permits = asyncio.Semaphore(CONNECTIONS)
+        self._background = Background()
+        self._asker = TaskAsker(self._library, self._send, self._background)
+        connect = own_connection(client, self._requests.keys.root, timeout=None)
+        self._line = TaskLine(self._library, self._requests, connect, self._asker, self._background)
+        self._renewer = TaskRenewer(self._requests, self._asker, self._background)
+
+    @classmethod
+    async def from_url(
+        cls,
+        url: str,
+        name: str,
+        ttl: float = 30,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        owner: str | None = None,
+        **options: Any,
+    ) -> AsyncPool:
+        """See :meth:`relet.Pool.from_url`."""
+        PoolCore(name, ttl, namespace, owner)  # bad arguments show before anything is sent
+        pool = cls(await connect_async(url, **options), name, ttl, namespace=namespace, owner=owner)
+        pool._owns_client = True
+        return pool
+
+    async def try_acquire(self, ttl: float | None = None, *, owner: str | None = None) -> AsyncLease | None:
+        """See :meth:`relet.Pool.try_acquire`."""
+        return await self._run(self._try_acquire(ttl, owner))
+
+    async def acquire(
+        self, ttl: float | None = None, timeout: float | None = None, *, owner: str | None = None
+    ) -> AsyncLease:
+        """See :meth:`relet.Pool.acquire`."""
+        return await self._run(self._acquire(ttl, timeout, owner))
+
+    async def acquire_many(
+        self, count: int, ttl: float | None = None, timeout: float | None = None, *, owner: str | None = None
+    ) -> list[AsyncLease]:
+        """See :meth:`relet.Pool.acquire_many`."""
+        return await self._run(self._acquire_many(count, ttl, timeout, owner))
+
+    async def release_many(self, leases: Iterable[AsyncLease]) -> None:
+        """See :meth:`relet.Pool.release_many`."""
+        await self._run(self._release_many(leases))
+
+    def lease(
+        self,
+        ttl: float | None = None,
+        timeout: float | None = None,
+        *,
+        owner: str | None = None,
+        renew: bool = True,
+        on_lost: Callable[[AsyncLease], object] | None = None,
+    ) -> AsyncLeaseBlock:
+        """See :meth:`relet.Pool.lease`. ``on_lost`` may be a coroutine function; it runs in a task of its own."""
+        return AsyncLeaseBlock(self, self._acquire(ttl, timeout, owner), renew, on_lost)
+
+    async def renew(self, token: str, ttl: float | None = None) -> None:
+        """See :meth:`relet.Pool.renew`."""
+        await self._run(self._renew(token, ttl))
+
+    async def release(self, token: str | None = None, *, resource: str | None = None, force: bool = False) -> bool:
+        """See :meth:`relet.Pool.release`."""
+        return await self._run(self._release(token, resource, force))
+
+    async def add(self, *resources: Resources, order: str | None = None, progress: Progress | None = None) -> int:
+        """See :meth:`relet.Pool.add`."""
+        return await self._run(self._add(resources, order, progress))
+
+    async def remove(self, *resources: Resources, progress: Progress | None = None) -> int:
+        """See :meth:`relet.Pool.remove`."""
+        return await self._run(self._remove(resources, progress))
+
+    async def stats(self) -> Stats:
+        """See :meth:`relet.Pool.stats`."""
+        return await self._run(self._stats())
+
+    async def resources(self) -> AsyncIterator[ResourceInfo]:
+        """See :meth:`relet.Pool.resources`."""
+        rank = 0
+        while True:
+            rank, page = await self._send(self._requests.page(rank, PAGE))
+            for info in page:
+                yield info
+            if not rank:
+                return
+
+    async def order(self) -> str | None:
+        """See :meth:`relet.Pool.order`."""
+        return await self._run(self._order())
+
+    async def set_order(self, order: str) -> None:
+        """See :meth:`relet.Pool.set_order`."""
+        await self._run(self._set_order(order))
+
+    async def reclaim(self) -> int:
+        """See :meth:`relet.Pool.reclaim`."""
+        return await self._run(self._reclaim())
+
+    async def destroy(self) -> None:
+        """See :meth:`relet.Pool.destroy`."""
+        await self._run(self._destroy())
+
+    async def close(self) -> None:
+        """Close the client if the pool made it (:meth:`from_url`). Leases stay as they are."""
+        if self._owns_client:
+            await close_async(self._client)
+
+    aclose = close
+
+    async def __aenter__(self) -> AsyncPool:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _lease(self, requests: Requests, grant: Grant, token: str, ttl_ms: int, ends_at: float) -> AsyncLease:
+        return AsyncLease(self, requests, grant, token, ttl_ms, ends_at)
+
+    async def _run(self, flow: Flow[T]) -> T:
+        try:
+            return await run_async(flow, self._act)
+        except Unreachable as lost:
+            raise lost.reason from None
+        finally:
+            await self._line.rest()
+
+    async def _act(self, effect: Any) -> Any:
+        if isinstance(effect, Request):
+            if effect.takes:
+                return await self._background.finish(self._send(effect))
+            return await self._send(effect)
+        if isinstance(effect, Ask):
+            return await self._asker.ask(effect)
+        if isinstance(effect, Attach):
+            return await self._line.attach()
+        if isinstance(effect, Pause):
+            return await self._line.pause(effect)
+        return await self._line.detach()
+
+    async def _send(self, request: Request[T]) -> T:
+        keys = self._requests.keys
+        try:
+            async with self._permits:
+                try:
+                    reply = await self._client.execute_command(
+                        *command(request, keys.root, keys.tracking, False), **RAW
+                    )
+                except self._library.no_script:
+                    reply = await self._client.execute_command(*command(request, keys.root, keys.tracking, True), **RAW)
+        except self._library.response_error as error:
+            explained = self._requests.explain(error)
+            if explained is error:
+                raise
+            raise explained from error
+        return request.decode(reply)
