@@ -33,7 +33,7 @@ Resources = str | Iterable[str] | Mapping[str, Mapping[str, Any] | None]
 
 CHUNK = 250
 """Names a call of add or remove: about a millisecond of the server's time."""
-SWEEP = 500
+SWEEP = 250
 """Lapsed leases a call of reclaim: about as long."""
 PAGE = 250
 """Resources a call when they are listed."""
