@@ -10,6 +10,8 @@
 gpu-0
 """
 
+from relet.catalogue import pools
+from relet.deploy import Deployment, deploy, undeploy
 from relet.errors import LeaseLost, PoolDamaged, PoolExhausted, ReletError, ResourceUnknown, UnsupportedServer
 from relet.model import ResourceInfo, Stats
 from relet.pool import Lease, Pool
@@ -17,6 +19,7 @@ from relet.pool import Lease, Pool
 __version__ = "0.1.0"
 
 __all__ = [
+    "Deployment",
     "Lease",
     "LeaseLost",
     "Pool",
@@ -27,4 +30,7 @@ __all__ = [
     "ResourceUnknown",
     "Stats",
     "UnsupportedServer",
+    "deploy",
+    "pools",
+    "undeploy",
 ]
