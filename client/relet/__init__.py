@@ -11,6 +11,8 @@ gpu-0
 """
 
 from relet.aio import AsyncLease, AsyncPool
+from relet.catalogue import pools
+from relet.deploy import Deployment, deploy, undeploy
 from relet.errors import LeaseLost, PoolDamaged, PoolExhausted, ReletError, ResourceUnknown, UnsupportedServer
 from relet.model import ResourceInfo, Stats
 from relet.pool import Lease, Pool
@@ -20,6 +22,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncLease",
     "AsyncPool",
+    "Deployment",
     "Lease",
     "LeaseLost",
     "Pool",
@@ -30,4 +33,7 @@ __all__ = [
     "ResourceUnknown",
     "Stats",
     "UnsupportedServer",
+    "deploy",
+    "pools",
+    "undeploy",
 ]
