@@ -1,0 +1,1 @@
+"""The subcommands, one module for each family of them."""

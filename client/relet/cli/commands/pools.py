@@ -1,0 +1,97 @@
+"""Pools as a whole: pools, status, reclaim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from typing import Any
+
+import click
+import redis
+
+from relet.catalogue import pools as catalogue
+from relet.cli import output
+from relet.cli.connection import Session
+from relet.cli.errors import ERROR, report
+from relet.cli.options import global_options, pass_session
+from relet.errors import ReletError
+from relet.model import Stats
+
+COUNTS = [field.name for field in fields(Stats)]
+
+
+@click.command()
+@global_options()
+@pass_session
+def pools(session: Session) -> None:
+    """List the pools of the namespace."""
+    names = sorted(catalogue(session.client(), session.namespace))
+    if session.json:
+        output.print_array(names)
+        return
+    for name in names:
+        output.say(name)
+
+
+@click.command()
+@click.argument("pool", required=False)
+@global_options()
+@pass_session
+def status(session: Session, pool: str | None) -> None:
+    """Count what is free, leased and waited for in POOL, or in every pool.
+
+    A lapsed lease counts as free, whether or not it was reclaimed yet.
+    """
+    if pool is not None:
+        _status_of_one(session, pool)
+        return
+    ctx = click.get_current_context()
+    every = _every(session, ctx)
+    if session.json:
+        output.print_array(every)
+    else:
+        columns = [output.Column("POOL"), *(output.Column(count.upper(), right=True) for count in COUNTS)]
+        output.print_table(columns, ([str(value) for value in counts.values()] for counts in every))
+    ctx.exit(ctx.meta.get("relet.failed", 0))
+
+
+def _status_of_one(session: Session, name: str) -> None:
+    pool = session.pool(name)
+    order = pool.order()
+    if order is None:
+        raise session.no_pool(name)
+    counts = asdict(pool.stats())
+    if session.json:
+        output.print_json({"pool": name, **counts})
+    else:
+        output.print_fields(
+            [("pool", name), ("order", order), *((count, str(number)) for count, number in counts.items())]
+        )
+
+
+def _every(session: Session, ctx: click.Context) -> Iterator[dict[str, Any]]:
+    """The status of each pool; one that cannot be counted is reported, and the others go on."""
+    for name in sorted(catalogue(session.client(), session.namespace)):
+        try:
+            counts = asdict(session.pool(name).stats())
+        except (ReletError, redis.ResponseError) as error:
+            report(error, session.url)
+            ctx.meta["relet.failed"] = ERROR
+            continue
+        yield {"pool": name, **counts}
+
+
+@click.command()
+@click.argument("pool")
+@global_options()
+@pass_session
+def reclaim(session: Session, pool: str) -> None:
+    """Take the lapsed leases of POOL back now.
+
+    This is never needed: every acquire does so by itself, as far as it has to.
+    """
+    reclaimed = session.existing_pool(pool).reclaim()
+    if session.json:
+        output.print_json({"pool": pool, "reclaimed": reclaimed})
+    else:
+        output.say(f"reclaimed {output.counted(reclaimed, 'lapsed lease')} of pool {pool}")
