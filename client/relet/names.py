@@ -162,7 +162,11 @@ def check_token(token: object) -> bytes:
 
 
 def decode_attributes(encoded: bytes) -> dict[str, Any]:
-    decoded = json.loads(encoded) if encoded else {}
+    """What :func:`check_attributes` made; empty for anything else, which some other program must have stored."""
+    try:
+        decoded = json.loads(encoded) if encoded else {}
+    except ValueError:
+        return {}
     return decoded if isinstance(decoded, dict) else {}
 
 

@@ -278,6 +278,7 @@ class Pool(PoolCore[Lease]):
         """Close the connections that the pool made: its own few, and the client if it is from :meth:`from_url`.
 
         Leases stay as they are."""
+        self._line.close()
         self._asker.close()
         if self._owns_client:
             self._client.close()
@@ -296,8 +297,6 @@ class Pool(PoolCore[Lease]):
             return run(flow, self._act)
         except Unreachable as lost:
             raise lost.reason from None
-        finally:
-            self._line.rest()
 
     def _act(self, effect: Any) -> Any:
         if isinstance(effect, Request):
@@ -311,6 +310,7 @@ class Pool(PoolCore[Lease]):
         return self._line.detach()
 
     def _send(self, request: Request[T]) -> T:
+        self._line.rest()
         keys = self._requests.keys
         permit = self._permits.take()
         try:

@@ -31,14 +31,22 @@ class Standing(NamedTuple):
     queued: bool
 
 
-class Request(NamedTuple, Generic[T]):
-    """One round trip: ``decode`` turns the raw reply into the answer, or raises what it means."""
+class Request(Generic[T]):
+    """One round trip.
 
-    script: Script
-    arguments: Sequence[Argument]
-    decode: Callable[[Any], T]
-    takes: bool = False
-    """It may take a resource, which must not get lost when whoever asked is cancelled before the reply."""
+    ``decode`` turns the raw reply into the answer, or raises what it means. One that ``takes`` may take a resource,
+    which must not get lost when whoever asked is cancelled before the reply.
+    """
+
+    __slots__ = ("arguments", "decode", "script", "takes")
+
+    def __init__(
+        self, script: Script, arguments: Sequence[Argument], decode: Callable[[Any], T], takes: bool = False
+    ) -> None:
+        self.script = script
+        self.arguments = arguments
+        self.decode = decode
+        self.takes = takes
 
 
 class Requests:

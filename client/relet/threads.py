@@ -27,6 +27,8 @@ from relet.requests import Request, Requests
 
 CONNECTIONS = 2
 """How many a process uses to ask for its waiters; one more listens."""
+REST_S = 1.0
+"""Seconds without a waiter after which nobody needs to listen."""
 FOLLOW_S = 1.0
 """Seconds after which a waiter looks whether anybody leads. It is woken before, unless a leader was struck down."""
 
@@ -129,6 +131,7 @@ class ThreadLine:
         self._pid = os.getpid()
         self._line = Line(self._requests)
         self._ears: Any = None
+        self._waited_at = 0.0
         self._attaching = threading.Lock()
         self._leading = threading.Lock()
 
@@ -161,8 +164,20 @@ class ThreadLine:
                 _ring(place)
 
     def rest(self) -> None:
-        """Stops listening if nobody waits."""
-        if not self._line.places and self._ears is not None and self._pid == os.getpid():
+        """Stops listening if nobody has waited for a while.
+
+        Called when something else is sent, not at the end of a wait: that would keep the waiter from its resource.
+        """
+        if (
+            self._ears is not None
+            and not self._line.places
+            and monotonic() - self._waited_at > REST_S
+            and self._pid == os.getpid()
+        ):
+            self.detach()
+
+    def close(self) -> None:
+        if self._ears is not None and self._pid == os.getpid():
             self.detach()
 
     def pause(self, pause: Pause) -> None:
@@ -181,6 +196,7 @@ class ThreadLine:
                 else:
                     _sleep(place, until)
         finally:
+            self._waited_at = monotonic()
             self._appoint()
 
     def _lead(self, place: Place, until: float | None) -> None:

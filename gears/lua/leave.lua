@@ -18,7 +18,10 @@ local granted = mine(token, count)
 if granted and ARGV[4] == 'keep' then
   return granted
 end
-forget_waiter(token)
+call('HDEL', root, 'w:' .. token)
+if call('ZREM', waiters, token) == 1 then
+  count_waiting()
+end
 for i = 1, count do
   local own = token_of(token, i)
   local held = call('HGET', root, 't:' .. own)

@@ -13,8 +13,14 @@ local wrong = damage()
 if wrong then
   return wrong
 end
-first_waiter() -- forgets the dead at the head of the line
-local state = call('HMGET', root, 'order', 'granted', 'lapsed')
+local state = call('HMGET', root, 'order', 'granted', 'lapsed', 'waiting')
+if state[4] and state[4] ~= '0' then
+  local first, _, _, _, _, place = call_first() -- forgets the dead at the head of the line
+  if first then
+    call('ZADD', waiters, place, first)
+  end
+  count_waiting()
+end
 local held = call('ZCARD', leased)
 local overdue = call('ZCOUNT', leased, '-inf', millis)
 local gone = call('ZCOUNT', root .. ':leaving', '-inf', millis)

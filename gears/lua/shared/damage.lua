@@ -9,7 +9,7 @@ local function damage()
   if not stored[1] then
     what = total + placed > 0 and 'its hash ' .. root .. ' is missing'
   elseif total ~= tonumber(stored[2]) then
-    what = root .. ':resources holds ' .. total .. ' of ' .. tostring(stored[2]) .. ' resources'
+    what = root .. ':resources holds ' .. total .. ' of ' .. (stored[2] or '?') .. ' resources'
   elseif placed ~= total then
     what = free .. ' and ' .. leased .. ' together hold ' .. placed .. ' of ' .. total .. ' resources'
   end

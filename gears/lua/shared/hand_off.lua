@@ -5,26 +5,30 @@
 -- Whoever wants several is not passed over for one behind who wants fewer. At most `limit` resources a call;
 -- where that is not enough, the waiters are told to call again.
 local function hand_off(limit)
-  if (call('HGET', root, 'waiting') or '0') == '0' then
+  local waiting = call('HGET', root, 'waiting') or '0'
+  local spare = waiting ~= '0' and call('ZCARD', free) or 0
+  if spare == 0 then
     return
   end
-  local spare, known, served = call('ZCARD', free), nearest(), 0
-  local token, count, ttl, channel, owner
+  local known, served = waiting ~= '1' and nearest(), 0
+  local more = false
   while spare > 0 do
-    token, count, ttl, channel, owner = first_waiter()
-    if not token or count > spare or served >= limit then
+    local token, count, ttl, channel, owner, place = call_first()
+    more = not token or served >= limit
+    if not token then
+      break
+    elseif more or count > spare then
+      call('ZADD', waiters, place, token)
       break
     end
-    forget_waiter(token)
+    call('HDEL', root, 'w:' .. token)
     call('PUBLISH', channel, token .. ' ' .. grant_many(token, count, ttl, owner))
     spare = spare - count
     served = served + count
   end
-  if call('ZCARD', waiters) > 0 then
-    local left = nearest()
-    if spare > 0 and (not token or count <= spare) then
-      tell_all(0)
-    elseif left >= 0 and (known < 0 or left < known) then
+  if count_waiting() > 0 then
+    local left = more and 0 or nearest()
+    if more or (served > 0 and known and (known < 0 or left < known)) then
       tell_all(left)
     end
   end

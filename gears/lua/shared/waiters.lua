@@ -7,26 +7,26 @@ local function tell_all(left)
   call('PUBLISH', (string.gsub(root, ':pool:{', ':wake:{', 1)), 'next ' .. left)
 end
 
-local function forget_waiter(token)
-  call('HDEL', root, 'w:' .. token)
-  if call('ZREM', waiters, token) == 1 then
-    call('HINCRBY', root, 'waiting', -1)
-    return true
-  end
-end
-
--- The first in line whose connection lives, and what it waits for. The dead ahead of it are forgotten, at most 100.
-local function first_waiter()
+-- Takes the first in line whose connection lives out of the line: token, count, ttl, channel, owner, and its place.
+-- The dead ahead of it are forgotten, at most 100. The caller counts `waiting` anew.
+local function call_first()
   for _ = 1, 100 do
-    local token = call('ZRANGE', waiters, 0, 0)[1]
+    local first = call('ZPOPMIN', waiters)
+    local token = first[1]
     if not token then
       return
     end
     local record = call('HGET', root, 'w:' .. token) or ''
     local count, ttl, channel, owner = string.match(record, '^(%S+) (%S+) (%S+) (.*)$')
     if count and call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
-      return token, tonumber(count), ttl, channel, owner
+      return token, tonumber(count), ttl, channel, owner, first[2]
     end
-    forget_waiter(token)
+    call('HDEL', root, 'w:' .. token)
   end
+end
+
+local function count_waiting()
+  local left = call('ZCARD', waiters)
+  call('HSET', root, 'waiting', left)
+  return left
 end
