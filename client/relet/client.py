@@ -58,7 +58,7 @@ class Library:
 def command(request: Request[Any], root: bytes, tracking: bytes, whole: bool) -> tuple[Any, ...]:
     """The request as a command: EVALSHA, or with ``whole`` EVAL for a server that does not know the script yet."""
     script = request.script
-    verb, body = ("EVAL", script.text) if whole else ("EVALSHA", script.sha)
+    verb, body = ("EVAL", script.text_bytes) if whole else ("EVALSHA", script.sha_bytes)
     return (verb, body, 1, root, tracking, *request.arguments)
 
 

@@ -110,9 +110,11 @@ class PoolCore(Generic[L]):
             ends_at = None if seconds is None else asked_at + seconds
             granted = yield from wait_in_line(self._requests, token, count, ttl_ms, named, ends_at)
         if not granted:
-            what = "no resource" if count == 1 else f"not {count} resources"
-            within = "free" if seconds == 0 else f"free within {timeout} s"
-            raise PoolExhausted(f"{what} of pool {self._name!r} {'was' if count == 1 else 'were'} {within}")
+            what = (
+                f"no resource of pool {self._name!r}" if count == 1 else f"no {count} resources of pool {self._name!r}"
+            )
+            free = "is free" if count == 1 else "are free"
+            raise PoolExhausted(f"{what} {free}" if seconds == 0 else f"{what} came free within {timeout} s")
         return [
             self._lease(self._requests, grant, token_of(token, number), ttl_ms, ends_at)
             for number, (grant, ends_at) in enumerate(granted, 1)

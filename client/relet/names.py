@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import math
 import os
 import re
 import secrets
@@ -18,6 +17,8 @@ DEFAULT_NAMESPACE: Final = "relet"
 ORDERS: Final = ("rank", "lru", "random")
 MIN_TTL_S: Final = 0.001
 MAX_TTL_S: Final = 366 * 86400.0
+LONGEST_WAIT_S: Final = 1e9
+"""Waiting for longer than some 30 years is waiting for ever."""
 MAX_POOL_CHARACTERS: Final = 128
 MAX_RESOURCE_BYTES: Final = 512
 MAX_OWNER_BYTES: Final = 256
@@ -108,9 +109,10 @@ def check_attributes(resource: str, attributes: object) -> bytes:
         if not isinstance(key, str):
             raise TypeError(f"the attributes of {_shown(resource)} have text as keys, not {_shown(key)}")
     try:
-        encoded = json.dumps(dict(attributes), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        text = json.dumps(dict(attributes), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise type(error)(f"the attributes of {_shown(resource)} are no JSON object: {error}") from None
+    encoded = _encode(f"the attributes of {_shown(resource)}", text)
     if len(encoded) > MAX_ATTRIBUTES_BYTES:
         raise ValueError(
             f"the attributes of {_shown(resource)} have {len(encoded)} bytes as JSON; at most {MAX_ATTRIBUTES_BYTES} go"
@@ -122,7 +124,7 @@ def check_ttl(ttl: object) -> int:
     """A time to live in seconds, as whole milliseconds (rounded)."""
     if isinstance(ttl, bool) or not isinstance(ttl, (int, float)):
         raise TypeError(f"a ttl is a number of seconds, not {_shown(ttl)}")
-    if not math.isfinite(ttl) or not MIN_TTL_S <= ttl <= MAX_TTL_S:
+    if not MIN_TTL_S <= ttl <= MAX_TTL_S:
         raise ValueError(f"a ttl is {MIN_TTL_S} s to {MAX_TTL_S:.0f} s (366 days), not {_shown(ttl)}")
     return round(ttl * 1000)
 
@@ -135,7 +137,7 @@ def check_timeout(timeout: object) -> float | None:
         raise TypeError(f"a timeout is a number of seconds or None (for ever), not {_shown(timeout)}")
     if not timeout >= 0:
         raise ValueError(f"a timeout is 0 s or more, or None (for ever), not {_shown(timeout)}")
-    return None if math.isinf(timeout) else float(timeout)
+    return None if timeout > LONGEST_WAIT_S else float(timeout)
 
 
 def check_count(count: object) -> int:
@@ -190,7 +192,7 @@ def _encode(what: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{what} is text that UTF-8 can carry; {_shown(text)} has a lone surrogate") from None
+        raise ValueError(f"{what}: text that UTF-8 can carry is wanted; {_shown(text)} has a lone surrogate") from None
 
 
 def _refuse_controls(what: str, text: str) -> None:

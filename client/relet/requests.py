@@ -15,7 +15,8 @@ from relet.names import Keys, decode_attributes, new_token
 from relet.scripts import Script, script
 
 T = TypeVar("T")
-Argument = bytes | str | int
+Argument = bytes | int
+"""Text goes out as UTF-8, whatever encoding the client has."""
 
 LOST = -1
 UNKNOWN = -2
@@ -59,37 +60,40 @@ class Requests:
         self._release = script("release")
 
     def acquire(self, token: str, ttl_ms: int, owner: bytes) -> Request[Grant | None]:
-        return Request(self._acquire, (token, ttl_ms, owner), decode_grant, True)
+        return Request(self._acquire, (token.encode(), ttl_ms, owner), decode_grant, True)
 
     def acquire_many(
         self, token: str, ttl_ms: int, owner: bytes, count: int, channel: bytes | None = None
     ) -> Request[list[Grant] | Standing]:
         """``count`` leases, or a Standing: queued up if a ``channel`` is given, else none is free."""
-        arguments = (token, ttl_ms, owner, count) if channel is None else (token, ttl_ms, owner, count, channel)
+        named = (token.encode(), ttl_ms, owner, count)
+        arguments = named if channel is None else (*named, channel)
         return Request(self._acquire, arguments, _grants_or_standing, True)
 
     def attend(self, waiters: Iterable[tuple[str, int]]) -> Request[tuple[Standing, list[list[Grant] | bool]]]:
         """(token, count) pairs, at most 250; answers for each its grants, True (in the queue) or False (ask again)."""
-        return Request(script("attend"), [part for pair in waiters for part in pair], _attended)
+        return Request(
+            script("attend"), [part for token, count in waiters for part in (token.encode(), count)], _attended
+        )
 
     def leave(self, token: str, count: int, keep: bool) -> Request[list[Grant]]:
         """Give up waiting; answers what was granted in the meantime, if it is to be kept."""
-        return Request(script("leave"), (token, count, b"keep" if keep else b"drop"), _grants_or_none)
+        return Request(script("leave"), (token.encode(), count, b"keep" if keep else b"drop"), _grants_or_none)
 
     def renew(self, leases: Iterable[tuple[str, int]]) -> Request[list[int | None]]:
         """(token, ttl in ms) pairs, at most 500; answers each with its new deadline in ms, or None: lost."""
-        return Request(script("renew"), [part for pair in leases for part in pair], _deadlines)
+        return Request(script("renew"), [part for token, ttl in leases for part in (token.encode(), ttl)], _deadlines)
 
     def release(self, token: str, known: Grant | None) -> Request[bool]:
         """``known`` is what the holder was told last: with it, a resend is recognised at no cost. False: lost."""
         hint = (known.deadline_ms, known.fence) if known else (b"", b"")
-        return Request(self._release, (token, *hint), _is_released)
+        return Request(self._release, (token.encode(), *hint), _is_released)
 
     def release_many(self, leases: Iterable[tuple[str, Grant]]) -> Request[list[bool]]:
         """At most 250 leases; answers for each whether it was released, False: lost."""
         arguments: list[Argument] = []
         for token, known in leases:
-            arguments += (token, known.deadline_ms, known.fence)
+            arguments += (token.encode(), known.deadline_ms, known.fence)
         return Request(self._release, arguments, _are_released)
 
     def force_release(self, resource: str, encoded: bytes) -> Request[bool]:
@@ -98,7 +102,7 @@ class Requests:
                 raise ResourceUnknown(f"pool {self.pool!r} has no resource {resource!r}: nothing was released")
             return reply == 1
 
-        return Request(script("force_release"), (encoded, new_token()), decode)
+        return Request(script("force_release"), (encoded, new_token().encode()), decode)
 
     def add(self, order: str | None, resources: Sequence[tuple[bytes, bytes]]) -> Request[int]:
         """(name, attributes as JSON or empty) pairs, at most 500; answers how many were added."""
@@ -111,7 +115,11 @@ class Requests:
                 )
             return int(reply)
 
-        return Request(script("add"), (order or b"", new_token(), *(p for pair in resources for p in pair)), decode)
+        return Request(
+            script("add"),
+            ((order or "").encode(), new_token().encode(), *(p for pair in resources for p in pair)),
+            decode,
+        )
 
     def remove(self, resources: Sequence[bytes]) -> Request[int]:
         """At most 500 names; answers how many were removed or marked."""
@@ -123,7 +131,7 @@ class Requests:
                 raise ReletError(f"there is no pool {self.pool!r} yet: make it with add(…, order={order!r})")
             return reply
 
-        return Request(script("reorder"), (order, new_token(), after, count), decode)
+        return Request(script("reorder"), (order.encode(), new_token().encode(), after, count), decode)
 
     def reclaim(self, limit: int) -> Request[tuple[int, int]]:
         """Answers how many were reclaimed, and the ms until the next deadline (0: passed already, -1: none)."""

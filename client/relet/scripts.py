@@ -17,11 +17,14 @@ _COMMENT = re.compile(r"^[ \t]*--.*\n", re.MULTILINE)
 
 
 class Script(NamedTuple):
-    """A transition as it is sent: its text, and the SHA-1 under which EVALSHA knows it."""
+    """A transition as it is sent: its text, and the SHA-1 under which EVALSHA knows it; both also in bytes, which go
+    out as they are, whatever encoding the client has."""
 
     verb: str
     text: str
     sha: str
+    text_bytes: bytes
+    sha_bytes: bytes
 
 
 def gears() -> Traversable:
@@ -40,7 +43,8 @@ def script(verb: str) -> Script:
     """The transition ``verb`` (``acquire``, ``release``, …), its comments left out: they need not cross the wire."""
     folder = gears() / "lua"
     text = _COMMENT.sub("", _with_parts(folder, (folder / f"{verb}.lua").read_text("utf-8"), set())).strip()
-    return Script(verb, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    return Script(verb, text, sha, text.encode(), sha.encode())
 
 
 def _with_parts(folder: Traversable, text: str, known: set[str]) -> str:

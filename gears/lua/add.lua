@@ -10,7 +10,7 @@
 -- ->   how many were added, among them those whose removal was still to come
 --      "order <the pool's order>" if it is not the one asked for; nothing is done then
 -- @include pool
--- @include settle
+-- @include sweep
 -- @include lease
 
 local order = call('HGET', root, 'order')
@@ -38,6 +38,9 @@ local seq = tonumber(call('HGET', root, 'seq') or 0)
 local added, kept = 0, 0
 for i = 4, #ARGV, 2 do
   local name = ARGV[i]
+  if leaving and tonumber(call('ZSCORE', leaving, name) or now + 1) <= now then
+    take_back({ name }) -- it was gone already
+  end
   if call('ZADD', resources, 'NX', seq + 1, name) == 1 then
     seq = seq + 1
     added = added + 1

@@ -10,6 +10,7 @@
 -- @include lease
 -- @include damage
 -- @include waiters
+-- @include ended
 
 local answers = {}
 for i = 2, #ARGV, 2 do
@@ -25,8 +26,11 @@ for i = 2, #ARGV, 2 do
       if home == 'gone' then
         call('ZADD', root .. ':leaving', answer, name)
       end
-      if tonumber(answer) < tonumber(deadline) and (call('HGET', root, 'waiting') or '0') ~= '0' then
-        tell_all(answer - now)
+      if tonumber(answer) < tonumber(deadline) then
+        remember('f:', token, tonumber(deadline)) -- a deadline that the holder may still believe in
+        if (call('HGET', root, 'waiting') or '0') ~= '0' then
+          tell_all(answer - now)
+        end
       end
     elseif not deadline then
       return damage() or redis.error_reply('RELETDAMAGED ' .. leased .. ' lacks ' .. name)

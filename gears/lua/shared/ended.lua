@@ -1,5 +1,5 @@
 -- Ends that a resend or a late holder must still be told of, in the sorted set `ended`, scored by the ms at which
--- each may be forgotten: f:<token> a forced release (kept until the deadline it cut short), d:<token> a release
+-- each may be forgotten: f:<token> a deadline that was cut short (kept until it would have come), d:<token> a release
 -- by token alone and o:<id> an operator's request (kept longer than a client library goes on resending).
 local RESENDS_MS = 120000
 

@@ -1,8 +1,8 @@
--- The score in `free` of a resource whose home is its rank, "lru" or "random".
--- `seed` is hexadecimal text that differs from lease to lease.
-local function score(home, seed)
+-- The score in `free` of a resource whose home is its rank, "lru" or "random". `seed` is hexadecimal text that differs
+-- from lease to lease; `idle_since` (µs) is now, if it is left out.
+local function score(home, seed, idle_since)
   if home == 'lru' then
-    return micros
+    return idle_since or micros
   elseif home == 'random' then
     return tonumber(string.sub(seed, 1, 8), 16) or 0
   end
