@@ -5,8 +5,10 @@
 --
 -- KEYS 1   the pool's root hash
 -- ARGV 1   prefix of the tracking keys
---      2…  token; deadline in ms that the caller knows of; its fence. Both are "" for who kept only the token.
---          Up to 250 such triples
+--      2   token
+--      3   deadline in ms that the caller knows of, and
+--      4   its fence; both are "" for who kept only the token
+--      5…  up to 249 more such triples
 -- ->   for one lease a number, for several a list:
 --      1  released
 --      2  was released before: this is a resend
@@ -16,6 +18,7 @@
 -- @include pool
 
 local waiting, freed = '0', 0
+
 local function release(token, known_deadline, known_fence)
   local state = call('HMGET', root, 'waiting', 't:' .. token)
   local held = state[2]
