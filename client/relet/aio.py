@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
 from typing import Any, TypeVar
 
-from relet.client import RAW, Library, close_async, command, connect_async, own_connection
+from relet.backend import MOVING_PAUSE_S, MOVING_S, Backend
+from relet.client import RAW, close_async, connect_async
+from relet.clock import monotonic
 from relet.core import PAGE, PoolCore, Resources
 from relet.flow import Flow, Progress, run_async
 from relet.lease import HeldLease
@@ -101,13 +103,12 @@ class AsyncPool(PoolCore[AsyncLease]):
     ) -> None:
         super().__init__(name, ttl, namespace, owner)
         self._client = client
-        self._library = Library(client)
+        self._backend = backend = Backend(client, self._requests.keys)
         self._owns_client = False
         self._permits = asyncio.Semaphore(CONNECTIONS)
         self._background = Background()
-        self._asker = TaskAsker(self._library, self._send, self._background)
-        connect = own_connection(client, self._requests.keys.root, timeout=None)
-        self._line = TaskLine(self._library, self._requests, connect, self._asker, self._background)
+        self._asker = TaskAsker(backend, self._send, self._background)
+        self._line = TaskLine(backend, self._requests, self._asker, self._background)
         self._renewer = TaskRenewer(self._requests, self._asker, self._background)
 
     @classmethod
@@ -243,18 +244,23 @@ class AsyncPool(PoolCore[AsyncLease]):
         return await self._line.detach()
 
     async def _send(self, request: Request[T]) -> T:
-        keys = self._requests.keys
-        try:
-            async with self._permits:
-                try:
-                    reply = await self._client.execute_command(
-                        *command(request, keys.root, keys.tracking, False), **RAW
-                    )
-                except self._library.no_script:
-                    reply = await self._client.execute_command(*command(request, keys.root, keys.tracking, True), **RAW)
-        except self._library.response_error as error:
-            explained = self._requests.explain(error)
-            if explained is error:
-                raise
-            raise explained from error
-        return request.decode(reply)
+        library, send = self._backend.library, self._client.execute_command
+        patient_until = 0.0
+        while True:
+            try:
+                async with self._permits:
+                    try:
+                        reply = await send(*self._backend.command(request, whole=False), **RAW)
+                    except library.no_script:  # the script did not run: sending it whole cannot do anything twice
+                        reply = await send(*self._backend.command(request, whole=True), **RAW)
+                return request.decode(reply)
+            except library.moving:
+                patient_until = patient_until or monotonic() + MOVING_S
+                if not self._backend.is_cluster or monotonic() >= patient_until:
+                    raise
+            except library.response_error as error:
+                explained = self._requests.explain(error)
+                if explained is error:
+                    raise
+                raise explained from error
+            await asyncio.sleep(MOVING_PAUSE_S)

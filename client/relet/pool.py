@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
 
-from relet.client import RAW, Library, command, connect, own_connection
+from relet.backend import MOVING_PAUSE_S, MOVING_S, Backend
+from relet.client import RAW, connect
+from relet.clock import monotonic
 from relet.core import PAGE, PoolCore, Resources
 from relet.flow import Flow, Progress, run
 from relet.lease import HeldLease
@@ -109,12 +112,11 @@ class Pool(PoolCore[Lease]):
     ) -> None:
         super().__init__(name, ttl, namespace, owner)
         self._client = client
-        self._library = Library(client)
+        self._backend = backend = Backend(client, self._requests.keys)
         self._owns_client = False
         self._permits = Permits(CONNECTIONS)
-        connect = own_connection(client, self._requests.keys.root)
-        self._asker = Asker(self._library, self._requests, connect)
-        self._line = ThreadLine(self._library, self._requests, connect, self._asker)
+        self._asker = Asker(backend, self._requests)
+        self._line = ThreadLine(backend, self._requests, self._asker)
         self._renewer = Renewer(self._requests, self._asker)
 
     @classmethod
@@ -311,26 +313,33 @@ class Pool(PoolCore[Lease]):
 
     def _send(self, request: Request[T]) -> T:
         self._line.rest()
-        keys = self._requests.keys
-        permit = self._permits.take()
-        try:
+        library, send = self._backend.library, self._client.execute_command
+        patient_until = 0.0
+        while True:
+            permit = self._permits.take()
             try:
-                reply = self._client.execute_command(*command(request, keys.root, keys.tracking, False), **RAW)
-            except self._library.no_script:  # the script did not run: sending it whole cannot do anything twice
-                reply = self._client.execute_command(*command(request, keys.root, keys.tracking, True), **RAW)
-        except self._library.response_error as error:
-            explained = self._requests.explain(error)
-            if explained is error:
+                try:
+                    reply = send(*self._backend.command(request, whole=False), **RAW)
+                except library.no_script:  # the script did not run: sending it whole cannot do anything twice
+                    reply = send(*self._backend.command(request, whole=True), **RAW)
+                return request.decode(reply)
+            except library.moving:
+                patient_until = patient_until or monotonic() + MOVING_S
+                if not self._backend.is_cluster or monotonic() >= patient_until:
+                    raise
+            except library.response_error as error:
+                explained = self._requests.explain(error)
+                if explained is error:
+                    raise
+                raise explained from error
+            except Exception:
                 raise
-            raise explained from error
-        except Exception:
-            raise
-        except BaseException:
-            self._drop_connections()
-            raise
-        finally:
-            del permit
-        return request.decode(reply)
+            except BaseException:
+                self._drop_connections()
+                raise
+            finally:
+                del permit
+            time.sleep(MOVING_PAUSE_S)
 
     def _drop_connections(self) -> None:
         """After KeyboardInterrupt and the like: a connection may be back in its pool with its reply still to come."""

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from relet.client import Library
+from relet.backend import Backend
 from relet.clock import monotonic
 from relet.flow import run_async
 from relet.lease import HeldLease
@@ -60,8 +60,8 @@ class Background:
 class TaskAsker:
     """Asks the server over the borrowed client, but for no longer than a waiter can wait."""
 
-    def __init__(self, library: Library, send: Send, background: Background) -> None:
-        self._library = library
+    def __init__(self, backend: Backend, send: Send, background: Background) -> None:
+        self._library = backend.library
         self._send = send
         self._background = background
 
@@ -81,18 +81,18 @@ class TaskLine:
 
     def __init__(
         self,
-        library: Library,
+        backend: Backend,
         requests: Requests,
-        connect: Callable[[], Any],
         asker: TaskAsker,
         background: Background,
     ) -> None:
-        self._library = library
-        self._connect = connect
+        self._backend = backend
+        self._library = backend.library
         self._asker = asker
         self._background = background
         self._line = Line(requests)
         self._ears: Any = None
+        self._ears_at: object = None
         self._attaching = asyncio.Lock()
         self._stir = asyncio.Event()
         self._work: list[asyncio.Task[None]] = []
@@ -101,7 +101,8 @@ class TaskLine:
         """Listens, if nobody does yet. Raises Unreachable."""
         async with self._attaching:
             if self._ears is None:
-                ears = self._connect()
+                with self._library.unreachable():
+                    ears, node = self._backend.connection(timeout=None), self._backend.node()
                 try:
                     with self._library.unreachable():
                         await asyncio.wait_for(self._subscribe(ears, self._line.open()), CONNECT_S)
@@ -110,7 +111,7 @@ class TaskLine:
                     if isinstance(error, asyncio.TimeoutError):
                         raise Unreachable(error, stalled=True) from error
                     raise
-                self._ears = ears
+                self._ears, self._ears_at = ears, node
                 self._work = [self._background.start(self._listen(ears)), self._background.start(self._keep_time())]
         return self._line
 
@@ -175,6 +176,8 @@ class TaskLine:
                 await self.detach()
 
     async def _attend(self) -> None:
+        if self._ears_at != self._backend.node():
+            raise Unreachable(ConnectionError("the pool has moved to another node"), stalled=True)
         for batch in self._line.attending():
             asked_at = monotonic()
             answer = await self._asker.ask(Ask(self._line.attend(batch)))

@@ -11,13 +11,13 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from relet.client import Library, command
+from relet.backend import Backend
 from relet.clock import monotonic
 from relet.flow import run
 from relet.lease import HeldLease
@@ -65,11 +65,10 @@ class Asker:
     anything interrupts is closed, so that no reply is ever left unread for the next one.
     """
 
-    def __init__(self, library: Library, requests: Requests, connect: Callable[[], Any]) -> None:
-        self._library = library
-        self._keys = requests.keys
+    def __init__(self, backend: Backend, requests: Requests) -> None:
+        self._backend = backend
+        self._library = backend.library
         self._explain = requests.explain
-        self._connect = connect
         self._reset()
 
     def _reset(self) -> None:
@@ -93,7 +92,7 @@ class Asker:
         return request.decode(reply)
 
     def _exchange(self, connection: Any, request: Request[Any], whole: bool) -> Any:
-        connection.send_command(*command(request, self._keys.root, self._keys.tracking, whole))
+        connection.send_command(*self._backend.command(request, whole))
         return connection.read_response(disable_decoding=True)
 
     @contextmanager
@@ -101,10 +100,15 @@ class Asker:
         permit = self._permits.take()
         connection = None
         try:
-            connection = self._idle.pop() if self._idle else self._connect()
             with self._library.unreachable():
+                connection = self._idle.pop() if self._idle else self._backend.connection()
                 yield connection
             self._idle.append(connection)
+        except Unreachable:
+            if connection is not None:
+                connection.disconnect()
+            self._backend.refresh()
+            raise
         except BaseException:
             if connection is not None:
                 connection.disconnect()
@@ -120,10 +124,10 @@ class Asker:
 class ThreadLine:
     """The waiting threads of one pool."""
 
-    def __init__(self, library: Library, requests: Requests, connect: Callable[[], Any], asker: Asker) -> None:
-        self._library = library
+    def __init__(self, backend: Backend, requests: Requests, asker: Asker) -> None:
+        self._backend = backend
+        self._library = backend.library
         self._requests = requests
-        self._connect = connect
         self._asker = asker
         self._reset()
 
@@ -131,6 +135,7 @@ class ThreadLine:
         self._pid = os.getpid()
         self._line = Line(self._requests)
         self._ears: Any = None
+        self._ears_at: object = None
         self._waited_at = 0.0
         self._attaching = threading.Lock()
         self._leading = threading.Lock()
@@ -141,7 +146,8 @@ class ThreadLine:
             self._reset()
         with self._attaching:
             if self._ears is None:
-                ears = self._connect()
+                with self._library.unreachable():
+                    ears, node = self._backend.connection(), self._backend.node()
                 try:
                     with self._library.unreachable():
                         channels = self._line.open()
@@ -151,7 +157,7 @@ class ThreadLine:
                 except BaseException:
                     ears.disconnect()
                     raise
-                self._ears = ears
+                self._ears, self._ears_at = ears, node
         return self._line
 
     def detach(self) -> None:
@@ -230,6 +236,8 @@ class ThreadLine:
                 _ring(place)
 
     def _attend(self) -> None:
+        if self._ears_at != self._backend.node():
+            raise Unreachable(ConnectionError("the pool has moved to another node"), stalled=True)
         for batch in self._line.attending():
             asked_at = monotonic()
             answer = self._asker.ask(self._line.attend(batch))

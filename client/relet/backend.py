@@ -1,0 +1,85 @@
+"""Where a pool's requests go: the server, or the node of a cluster, that has its keys."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from relet.client import Library
+from relet.line import ANSWER_S, CONNECT_S
+from relet.names import Keys
+from relet.requests import Request
+
+MOVING_S = 30.0
+"""Seconds for which a call is patient with a cluster whose slots move or whose nodes are replaced."""
+MOVING_PAUSE_S = 0.05
+"""Seconds between two tries meanwhile."""
+
+
+class Backend:
+    """The client that a pool was handed, and what it says of its server."""
+
+    def __init__(self, client: Any, keys: Keys) -> None:
+        self.client = client
+        self.library = Library(client)
+        self.is_cluster = hasattr(client, "nodes_manager")
+        self._root = keys.root
+        # While a slot moves, a script could meet some of a pool's keys and miss the others. With a second key, which
+        # never exists, the server refuses the whole script (TRYAGAIN, ASK) before it does anything.
+        self._keys: tuple[Any, ...] = (2, keys.root, keys.root + b":") if self.is_cluster else (1, keys.root)
+        self._tracking = keys.tracking
+
+    def command(self, request: Request[Any], whole: bool) -> tuple[Any, ...]:
+        """The request as EVALSHA, or with ``whole`` as EVAL for a server that does not know the script yet."""
+        script = request.script
+        verb, body = ("EVAL", script.text_bytes) if whole else ("EVALSHA", script.sha_bytes)
+        return (verb, body, *self._keys, self._tracking, *request.arguments)
+
+    def node(self) -> object:
+        """Which node of the cluster has the pool, as far as the client knows; None without a cluster."""
+        return self._node().name if self.is_cluster else None
+
+    def connection(self, timeout: float | None = ANSWER_S) -> Any:
+        """A connection like those of the client, but one that gives up in good time: ``timeout`` seconds an answer."""
+        kind, like = self._recipe()
+        options = {
+            **like,
+            "socket_timeout": timeout,
+            "socket_connect_timeout": min(like.get("socket_connect_timeout") or CONNECT_S, CONNECT_S),
+            "health_check_interval": 0,
+            "retry_on_timeout": False,
+            "retry_on_error": [],
+            "retry": None,
+        }
+        if _takes(kind, "protocol"):
+            options["protocol"] = 2
+        if _takes(kind, "maint_notifications_config"):
+            options.pop("maint_notifications_pool_handler", None)
+            options.pop("maint_notifications_config", None)
+        return kind(**options)
+
+    def refresh(self) -> None:
+        """Lets a cluster's client for threads look anew at which node has what."""
+        if self.is_cluster:
+            with self.library.unreachable():
+                self.client.nodes_manager.initialize()
+
+    def _recipe(self) -> tuple[Any, dict[str, Any]]:
+        """The class and the arguments of the client's connections to the pool's server."""
+        if not self.is_cluster:
+            pool = self.client.connection_pool
+            return pool.connection_class, pool.connection_kwargs
+        node = self._node()
+        if hasattr(node, "connection_kwargs"):  # asyncio
+            return node.connection_class, node.connection_kwargs
+        pool = self.client.get_redis_connection(node).connection_pool
+        return pool.connection_class, pool.connection_kwargs
+
+    def _node(self) -> Any:
+        return self.client.nodes_manager.get_node_from_slot(self.client.keyslot(self._root))
+
+
+def _takes(kind: Any, option: str) -> bool:
+    return any(
+        option in inspect.signature(base.__init__).parameters for base in kind.__mro__ if "__init__" in vars(base)
+    )
