@@ -12,7 +12,7 @@ gpu-0
 
 from relet.aio import AsyncLease, AsyncPool
 from relet.catalogue import pools
-from relet.deploy import Deployment, deploy, undeploy
+from relet.deploy import Deployed, Deployment, deploy, deployed, undeploy
 from relet.errors import LeaseLost, PoolDamaged, PoolExhausted, ReletError, ResourceUnknown, UnsupportedServer
 from relet.model import ResourceInfo, Stats
 from relet.pool import Lease, Pool
@@ -22,6 +22,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncLease",
     "AsyncPool",
+    "Deployed",
     "Deployment",
     "Lease",
     "LeaseLost",
@@ -34,6 +35,7 @@ __all__ = [
     "Stats",
     "UnsupportedServer",
     "deploy",
+    "deployed",
     "pools",
     "undeploy",
 ]

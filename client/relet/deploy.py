@@ -7,11 +7,22 @@ from functools import partial
 from typing import Any, TypeVar
 
 from relet.client import RAW, Library
-from relet.engines import ENGINES, Command, CommandFlow, Deployment, no_engine
+from relet.engines import (
+    ENGINES,
+    Command,
+    CommandFlow,
+    Deployed,
+    Deployment,
+    EngineName,
+    constant,
+    no_engine,
+    version_and_hash,
+)
+from relet.errors import ReletError
 from relet.flow import run
 from relet.names import DEFAULT_NAMESPACE, check_namespace
 
-__all__ = ["Deployment", "deploy", "undeploy"]
+__all__ = ["Deployed", "Deployment", "deploy", "deployed", "planned", "survey", "undeploy"]
 
 T = TypeVar("T")
 
@@ -29,7 +40,7 @@ def deploy(client: Any, namespace: str = DEFAULT_NAMESPACE) -> Deployment:
 
     Raises:
         ValueError: the client is in another database than 0; nothing was sent.
-        ReletError: the engine could not run the functions.
+        ReletError: the engine could not run the functions, or a shard of a cluster has not taken them.
     """
     return _run(client, deploy_flow(check_namespace(namespace)))
 
@@ -46,13 +57,45 @@ def undeploy(client: Any, namespace: str = DEFAULT_NAMESPACE) -> int:
     return _run(client, undeploy_flow(check_namespace(namespace)))
 
 
+def deployed(client: Any, namespace: str = DEFAULT_NAMESPACE) -> Deployed | None:
+    """What runs in the server now for the pools of ``namespace``; None if nothing does. Changes nothing.
+
+    Raises:
+        ValueError: the client is in another database than 0; nothing was sent.
+    """
+    return survey(client, namespace)[1]
+
+
+def survey(client: Any, namespace: str = DEFAULT_NAMESPACE) -> tuple[EngineName, Deployed | None]:
+    """:func:`deployed`, and which engine the server has."""
+    return _run(client, survey_flow(check_namespace(namespace)))
+
+
+def planned(client: Any, namespace: str = DEFAULT_NAMESPACE) -> tuple[EngineName, list[Command]]:
+    """The server's engine, and the commands by which :func:`deploy` would change it. Sends only those that look."""
+    commands: list[Command] = []
+    deployment = _run(client, _deploy_flow(check_namespace(namespace)), commands)
+    return deployment.engine, commands
+
+
 def deploy_flow(namespace: str) -> CommandFlow[Deployment]:
     """:func:`deploy` without I/O."""
+    deployment = yield from _deploy_flow(namespace)
+    _, now = yield from survey_flow(namespace)
+    if now is not None and now.missing:
+        raise ReletError(
+            f"{', '.join(now.missing)} did not take the functions for namespace {namespace!r}, the other shards did: "
+            f"deploy again once the cluster is well"
+        )
+    return deployment
+
+
+def _deploy_flow(namespace: str) -> CommandFlow[Deployment]:
     for engine in ENGINES:
         deployment = yield from engine.deploy(namespace)
         if deployment is not None:
             return deployment
-    return (yield from no_engine(namespace))
+    return no_engine(namespace)
 
 
 def undeploy_flow(namespace: str) -> CommandFlow[int]:
@@ -62,6 +105,25 @@ def undeploy_flow(namespace: str) -> CommandFlow[int]:
         if removed is not None:
             return removed
     return 0
+
+
+def survey_flow(namespace: str) -> CommandFlow[tuple[EngineName, Deployed | None]]:
+    """:func:`survey` without I/O."""
+    for engine in ENGINES:
+        found = yield from engine.look(namespace)
+        if found is None:
+            continue
+        running = [version_and_hash(description) for description in found.values() if description]
+        if not running:
+            return engine.name, None
+        text = engine.source(namespace)
+        wanted = (constant(text, "VERSION"), constant(text, "HASH"))
+        missing = tuple(shard for shard, description in found.items() if not description)
+        # Of what differs from shard to shard, tell the one that is not as it should be.
+        version, digest = next((each for each in running if each != wanted), wanted)
+        current = (version, digest) == wanted and not missing
+        return engine.name, Deployed(engine.name, namespace, version, digest, current, missing)
+    return "none", None
 
 
 def check_database(client: Any) -> None:
@@ -75,22 +137,33 @@ def check_database(client: Any) -> None:
         )
 
 
-def _run(client: Any, flow: CommandFlow[T]) -> T:
-    Library(client)
+def _run(client: Any, flow: CommandFlow[T], held_back: list[Command] | None = None) -> T:
+    """Runs the flow; with ``held_back`` a dry run, which collects there what would change anything."""
+    library = Library(client)
     if inspect.iscoroutinefunction(client.execute_command):
         raise TypeError(f"this takes a client for threads, as redis.Redis is, not {client!r}")
     check_database(client)
-    return run(flow, partial(_send, client))
+    return run(flow, partial(_send, client, library, held_back))
 
 
-def _send(client: Any, command: Command) -> Any:
-    """The reply, in bytes; of a cluster that of one master, always the same one."""
+def _send(client: Any, library: Library, held_back: list[Command] | None, command: Command) -> Any:
+    """The reply, in bytes; of a cluster that of one master, always the same one, unless all are asked."""
+    if command.changes and held_back is not None:
+        held_back.append(command)
+        return b"OK"
     if not hasattr(client, "get_primaries"):
-        return client.execute_command(*command.words, **RAW)
+        reply = client.execute_command(*command.words, **RAW)
+        return {"": reply} if command.everywhere else reply
     masters = sorted(client.get_primaries(), key=lambda node: str(node.name))
-    replies = [
-        client.execute_command(*command.words, target_nodes=[node], **RAW)
-        for node in (masters if command.everywhere else masters[:1])
-    ]
-    first = replies[0]
-    return next(iter(first.values())) if isinstance(first, dict) else first
+    if not command.everywhere:
+        return _ask(client, library, masters[0], command)
+    return {str(node.name): _ask(client, library, node, command) for node in masters}
+
+
+def _ask(client: Any, library: Library, node: Any, command: Command) -> Any:
+    """The reply of one master; an error of its own tells which."""
+    try:
+        reply = client.execute_command(*command.words, target_nodes=[node], **RAW)
+    except library.response_error as error:
+        raise type(error)(f"{error} (from shard {node.name})") from error
+    return next(iter(reply.values())) if isinstance(reply, dict) and node.name in reply else reply

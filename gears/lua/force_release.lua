@@ -31,7 +31,7 @@ if not live(deadline) then
 end
 local token = holder(name) or ''
 local held = call('HGET', root, 't:' .. token)
-local home = held and string.match(held, '^%S+') or call('ZSCORE', root .. ':resources', name) or 0
+local home = held and string.match(held, '^[^%s*]+') or call('ZSCORE', root .. ':resources', name) or 0
 end_lease(name, home, token)
 hand_off(32)
 remember('f:', token, tonumber(deadline))

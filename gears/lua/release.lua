@@ -14,7 +14,8 @@
 --      2  was released before: this is a resend
 --      -1 lost: it lapsed, or an operator took it
 -- A resend is told by the caller's own deadline: who lost the lease before it was robbed by force, which is remembered,
--- or by the loss of the pool, which the fence shows. Who has the token alone is remembered instead.
+-- or by the loss of the pool, which the fence shows. Who has the token alone, or may not know of an earlier deadline,
+-- is remembered instead.
 -- @include pool
 
 local waiting, freed = '0', 0
@@ -23,13 +24,13 @@ local function release(token, known_deadline, known_fence)
   local state = call('HMGET', root, 'waiting', 't:' .. token)
   local held = state[2]
   if held then
-    local home, name = string.match(held, '^(%S+) (.*)$')
+    local home, shortened, name = string.match(held, '^([^%s*]+)(%*?) (.*)$')
     local deadline = call('ZSCORE', leased, name)
     if deadline and tonumber(deadline) > now then
       -- @include end_lease
       end_lease(name, home, token)
       waiting, freed = state[1] or '0', freed + 1
-      if known_deadline == '' then
+      if known_deadline == '' or shortened == '*' then
         -- @include ended
         remember('d:', token, now + RESENDS_MS)
       end

@@ -27,7 +27,8 @@ for i = 2, #ARGV, 2 do
         call('ZADD', root .. ':leaving', answer, name)
       end
       if tonumber(answer) < tonumber(deadline) then
-        remember('f:', token, tonumber(deadline)) -- a deadline that the holder may still believe in
+        remember('f:', token, tonumber(deadline)) -- the deadline that the holder may still believe in
+        call('HSET', root, 't:' .. token, home .. '* ' .. name)
         if (call('HGET', root, 'waiting') or '0') ~= '0' then
           tell_all(answer - now)
         end

@@ -51,7 +51,8 @@ def test_any_number_is_a_ttl_in_its_bounds_or_a_value_error(ttl: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("timeout", "expected"), [(None, None), (0, 0.0), (1, 1.0), (0.5, 0.5), (math.inf, None), (1e300, None), (10**400, None), (1e9, 1e9)]
+    ("timeout", "expected"),
+    [(None, None), (0, 0.0), (1, 1.0), (0.5, 0.5), (math.inf, None), (1e300, None), (10**400, None), (1e9, 1e9)],
 )
 def test_a_timeout(timeout: float | None, expected: float | None) -> None:
     assert names.check_timeout(timeout) == expected

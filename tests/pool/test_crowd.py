@@ -74,8 +74,8 @@ def test_no_resource_is_in_two_hands_and_none_is_lost(
     pool = make_pool()
     pool.add(names(resources))
     here = job(server, pool, pairs)
-    outcomes = everybody(crowd.work, here)
     try:
+        outcomes = everybody(crowd.work, here)
         assert [outcome.doubled for outcome in outcomes] == [[]] * CROWD  # type: ignore[attr-defined]
         granted = CROWD * pairs
         assert sum(outcome.grants for outcome in outcomes) == granted  # type: ignore[attr-defined]
@@ -84,4 +84,5 @@ def test_no_resource_is_in_two_hands_and_none_is_lost(
         assert set(uses.values()) == {b"0"}
         assert set(uses) <= set(names(resources))
     finally:
-        client.delete(*client.keys(f"{here.referee}*"))
+        for key in client.keys(f"{here.referee}*"):
+            client.delete(key)

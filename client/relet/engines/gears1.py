@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import ast
-import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from relet.engines.base import Command, CommandFlow, Deployment, is_unknown_command
+from relet.engines.base import (
+    Command,
+    CommandFlow,
+    Deployment,
+    EngineName,
+    is_refusal,
+    is_unknown_command,
+    own,
+    pairs,
+    text_of,
+)
+from relet.engines.texts import bound, constant
 from relet.errors import ReletError
-from relet.scripts import gears
-
-_CONSTANT = r'^{} = "([^"\n]*)"$'
 
 
 class Gears1:
     """The engine ``"redisgears-1"``."""
+
+    name: EngineName = "redisgears-1"
+
+    def source(self, namespace: str) -> str:
+        return source(namespace)
 
     def deploy(self, namespace: str) -> CommandFlow[Deployment | None]:
         older = yield from _registrations(namespace)
@@ -26,7 +39,7 @@ class Gears1:
         yield from _remove_doubles(namespace)
         version, digest = constant(text, "VERSION"), constant(text, "HASH")
         detail = f"RedisGears 1 takes lapsed leases of namespace {namespace!r} back by itself (version {version})"
-        return Deployment("redisgears-1", namespace, detail, version, digest, len(older))
+        return Deployment(self.name, namespace, detail, version, digest, len(older))
 
     def undeploy(self, namespace: str) -> CommandFlow[int | None]:
         ours = yield from _registrations(namespace)
@@ -39,23 +52,21 @@ class Gears1:
             removed += yield from _unregister(identity)
         return removed
 
+    def look(self, namespace: str) -> CommandFlow[Mapping[str, str] | None]:
+        try:
+            replies = yield Command(("RG.DUMPREGISTRATIONS",), everywhere=True)
+        except Exception as error:
+            if is_unknown_command(error):
+                return None
+            raise
+        found = {shard: _ours(reply, namespace) for shard, reply in replies.items()}
+        return {shard: ours[-1][0] if ours else "" for shard, ours in found.items()}
+
 
 @cache
 def source(namespace: str) -> str:
-    """The text of gears/reclaim.py for ``namespace``, whose characters (see ``check_namespace``) need no escape."""
-    text = (gears() / "reclaim.py").read_text("utf-8")
-    changed, count = re.subn(_CONSTANT.format("NAMESPACE"), f'NAMESPACE = "{namespace}"', text, flags=re.MULTILINE)
-    if count != 1:
-        raise ReletError(f"gears/reclaim.py has {count} lines that set NAMESPACE, not 1: reinstall relet")
-    return changed
-
-
-def constant(text: str, name: str) -> str:
-    """The text that reclaim.py gives to ``name``."""
-    match = re.search(_CONSTANT.format(name), text, re.MULTILINE)
-    if match is None:
-        raise ReletError(f"gears/reclaim.py does not set {name}: reinstall relet, or run gears/bundle.py in a checkout")
-    return match[1]
+    """The text of gears/reclaim.py for ``namespace``."""
+    return bound("reclaim.py", namespace)
 
 
 def _registrations(namespace: str) -> CommandFlow[list[tuple[str, str]] | None]:
@@ -66,29 +77,33 @@ def _registrations(namespace: str) -> CommandFlow[list[tuple[str, str]] | None]:
         if is_unknown_command(error):
             return None
         raise
-    ours = []
+    return _ours(reply, namespace)
+
+
+def _ours(reply: Any, namespace: str) -> list[tuple[str, str]]:
+    found = []
     for registration in reply:
-        fields = registration if isinstance(registration, dict) else _pairs(registration)
-        description = _text(fields[b"desc"])
-        if description.startswith(f"relet reclaim namespace={namespace} "):
-            ours.append((description, _text(fields[b"id"])))
-    return ours
+        fields = pairs(registration)
+        description = text_of(fields[b"desc"])
+        if own(description, namespace):
+            found.append((description, text_of(fields[b"id"])))
+    return found
 
 
 def _execute(text: str) -> CommandFlow[None]:
     """Run ``text`` in the server, which answers OK or [results, errors], or an error reply where it raised."""
     try:
         # A shard takes part in registrations only once it was told to look at its cluster. Elsewhere this does nothing.
-        yield Command(("RG.REFRESHCLUSTER",), everywhere=True)
-        reply = yield Command(("RG.PYEXECUTE", text))
+        yield Command(("RG.REFRESHCLUSTER",), everywhere=True, changes=True)
+        reply = yield Command(("RG.PYEXECUTE", text), changes=True)
     except Exception as error:
-        if type(error).__name__ != "ResponseError":  # no permission, connection lost, …: it says so itself
+        if not is_refusal(error):
             raise
         raise ReletError(f"the server could not run gears/reclaim.py: {_raised(str(error))}") from error
     errors = reply[1] if isinstance(reply, list) else []
     if errors:
         raise ReletError(
-            f"the server could not run gears/reclaim.py: {'; '.join(_raised(_text(each)) for each in errors)}"
+            f"the server could not run gears/reclaim.py: {'; '.join(_raised(text_of(each)) for each in errors)}"
         )
 
 
@@ -102,7 +117,7 @@ def _remove_doubles(namespace: str) -> CommandFlow[None]:
 def _unregister(identity: str) -> CommandFlow[bool]:
     """False if somebody else was faster."""
     try:
-        yield Command(("RG.UNREGISTER", identity))
+        yield Command(("RG.UNREGISTER", identity), changes=True)
     except Exception as error:
         if "not registered" in str(error):
             return False
@@ -114,14 +129,6 @@ def _require_master() -> CommandFlow[None]:
     role = yield Command(("ROLE",))
     if role[0] != b"master":
         raise ReletError("this server is a replica: undeploy on its master, whose registrations are replicated")
-
-
-def _pairs(flat: list[Any]) -> dict[Any, Any]:
-    return dict(zip(flat[::2], flat[1::2], strict=True))
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _raised(text: str) -> str:

@@ -1,6 +1,7 @@
 -- The lease that a record t:<token> speaks of: home, resource, and deadline in ms as `leased` has it (or false).
+-- The home has a "*" behind it where the deadline was moved to an earlier one.
 local function find(held)
-  local home, name = string.match(held, '^(%S+) (.*)$')
+  local home, name = string.match(held, '^([^%s*]+)%*? (.*)$')
   return home, name, call('ZSCORE', leased, name)
 end
 

@@ -18,7 +18,7 @@ local function take_back(names)
   call('ZREM', leased, unpack(names))
   for i = 1, #names do
     -- A lease without a record (the hash was damaged) goes home by its rank.
-    local home = homes[i] and string.match(homes[i], '^%S+') or call('ZSCORE', root .. ':resources', names[i]) or 0
+    local home = homes[i] and string.match(homes[i], '^[^%s*]+') or call('ZSCORE', root .. ':resources', names[i]) or 0
     settle(names[i], home, string.sub(held[i], 3), deadlines[i] .. '000')
   end
   call('HDEL', root, unpack(fields))

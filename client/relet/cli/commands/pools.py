@@ -17,6 +17,7 @@ from relet.cli.options import global_options, pass_session
 from relet.errors import ReletError
 from relet.model import Stats
 
+_NEXT_CALL = "lapsed leases come back at the next call"
 COUNTS = [field.name for field in fields(Stats)]
 
 
@@ -44,6 +45,7 @@ def status(session: Session, pool: str | None) -> None:
     """
     if pool is not None:
         _status_of_one(session, pool)
+        _say_what_is_missing(session)
         return
     ctx = click.get_current_context()
     every = _every(session, ctx)
@@ -52,6 +54,7 @@ def status(session: Session, pool: str | None) -> None:
     else:
         columns = [output.Column("POOL"), *(output.Column(count.upper(), right=True) for count in COUNTS)]
         output.print_table(columns, ([str(value) for value in counts.values()] for counts in every))
+        _say_what_is_missing(session)
     ctx.exit(ctx.meta.get("relet.failed", 0))
 
 
@@ -67,6 +70,23 @@ def _status_of_one(session: Session, name: str) -> None:
         output.print_fields(
             [("pool", name), ("order", order), *((count, str(number)) for count, number in counts.items())]
         )
+
+
+def _say_what_is_missing(session: Session) -> None:
+    """A last line for people, where the server could take lapsed leases back by itself and was not told to."""
+    from relet.deploy import survey
+
+    if session.json:
+        return
+    try:
+        engine, running = survey(session.client(), session.namespace)
+    except (ValueError, redis.ResponseError):  # another database than 0, or no permission: it is a hint, no more
+        return
+    if running is not None and running.missing:
+        shards = ", ".join(running.missing)
+        output.say(f"no function is deployed for this namespace on {shards}: {_NEXT_CALL} (relet deploy)")
+    elif running is None and engine != "none":
+        output.say(f"no function is deployed for this namespace: {_NEXT_CALL} (relet deploy)")
 
 
 def _every(session: Session, ctx: click.Context) -> Iterator[dict[str, Any]]:
