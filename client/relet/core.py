@@ -86,6 +86,11 @@ class PoolCore(Generic[L]):
         return self._lease(self._requests, grant, token, ttl_ms, asked_at + grant.left_ms / 1000)
 
     def _acquire(self, ttl: float | None, timeout: float | None, owner: str | None) -> Flow[L]:
+        if timeout == 0 and check_timeout(timeout) == 0:
+            lease = yield from self._try_acquire(ttl, owner)
+            if lease is None:
+                raise PoolExhausted(f"no resource of pool {self._name!r} is free")
+            return lease
         (lease,) = yield from self._acquire_many(1, ttl, timeout, owner)
         return lease
 

@@ -18,7 +18,7 @@ from relet.model import Grant, ResourceInfo, Stats
 from relet.names import DEFAULT_NAMESPACE
 from relet.renewing import OnLost
 from relet.requests import Request, Requests
-from relet.threads import Asker, Permits, Renewer, ThreadLine
+from relet.threads import Asker, Renewer, Stripes, ThreadLine
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class Pool(PoolCore[Lease]):
         self._client = client
         self._backend = backend = Backend(client, self._requests.keys)
         self._owns_client = False
-        self._permits = Permits(CONNECTIONS)
+        self._stripes = Stripes(CONNECTIONS)
         self._asker = Asker(backend, self._requests)
         self._line = ThreadLine(backend, self._requests, self._asker)
         self._renewer = Renewer(self._requests, self._asker)
@@ -314,14 +314,15 @@ class Pool(PoolCore[Lease]):
     def _send(self, request: Request[T]) -> T:
         self._line.rest()
         library, send = self._backend.library, self._client.execute_command
+        stripe = self._stripes[self._stripes.index()]
         patient_until = 0.0
         while True:
-            permit = self._permits.take()
             try:
-                try:
-                    reply = send(*self._backend.command(request, whole=False), **RAW)
-                except library.no_script:  # the script did not run: sending it whole cannot do anything twice
-                    reply = send(*self._backend.command(request, whole=True), **RAW)
+                with stripe:
+                    try:
+                        reply = send(*self._backend.command(request, whole=False), **RAW)
+                    except library.no_script:  # the script did not run: sending it whole cannot do anything twice
+                        reply = send(*self._backend.command(request, whole=True), **RAW)
                 return request.decode(reply)
             except library.moving:
                 patient_until = patient_until or monotonic() + MOVING_S
@@ -337,8 +338,6 @@ class Pool(PoolCore[Lease]):
             except BaseException:
                 self._drop_connections()
                 raise
-            finally:
-                del permit
             time.sleep(MOVING_PAUSE_S)
 
     def _drop_connections(self) -> None:

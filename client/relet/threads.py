@@ -10,9 +10,6 @@ import contextlib
 import os
 import threading
 import time
-import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -33,29 +30,22 @@ FOLLOW_S = 1.0
 """Seconds after which a waiter looks whether anybody leads. It is woken before, unless a leader was struck down."""
 
 
-class Permits:
-    """A semaphore that an exception at any point cannot leak: a permit that is dropped, in whatever way, is back."""
+class Stripes:
+    """A few locks among which threads are spread: as many requests go out at once, over as many connections.
+
+    `with` on a lock is the one way of waiting that KeyboardInterrupt cannot leak, at whatever point it strikes; a
+    semaphore is written in Python, and loses a place now and then.
+    """
 
     def __init__(self, count: int) -> None:
-        self._free: SimpleQueue[_Permit] = SimpleQueue()
-        for _ in range(count):
-            self._free.put(_Permit(self))
+        self._locks = [threading.Lock() for _ in range(count)]
 
-    def take(self) -> object:
-        """Waits for a permit. Keep it in a variable for as long as it is used, then delete that."""
-        return self._free.get()
+    def index(self) -> int:
+        """The stripe of this thread."""
+        return (threading.get_ident() >> 12) % len(self._locks)
 
-
-class _Permit:
-    __slots__ = ("_owner",)
-
-    def __init__(self, owner: Permits) -> None:
-        self._owner = weakref.ref(owner)
-
-    def __del__(self) -> None:
-        owner = self._owner()
-        if owner is not None:
-            owner._free.put(_Permit(owner))
+    def __getitem__(self, index: int) -> threading.Lock:
+        return self._locks[index]
 
 
 class Asker:
@@ -73,52 +63,47 @@ class Asker:
 
     def _reset(self) -> None:
         self._pid = os.getpid()
-        self._permits = Permits(CONNECTIONS)
-        self._idle: list[Any] = []
+        self._stripes = Stripes(CONNECTIONS)
+        self._connections: list[Any] = [None] * CONNECTIONS
 
     def ask(self, request: Request[Any]) -> Any:
         if self._pid != os.getpid():  # a fork's child leaves its parent's connections alone
             self._reset()
-        with self._connection() as connection:
-            try:
-                reply = self._exchange(connection, request, whole=False)
-            except self._library.no_script:
-                reply = self._exchange(connection, request, whole=True)
-            except self._library.response_error as error:
-                explained = self._explain(error)
-                if explained is error:
-                    raise
-                raise explained from error
-        return request.decode(reply)
-
-    def _exchange(self, connection: Any, request: Request[Any], whole: bool) -> Any:
-        connection.send_command(*self._backend.command(request, whole))
-        return connection.read_response(disable_decoding=True)
-
-    @contextmanager
-    def _connection(self) -> Iterator[Any]:
-        permit = self._permits.take()
-        connection = None
+        index = self._stripes.index()
         try:
-            with self._library.unreachable():
-                connection = self._idle.pop() if self._idle else self._backend.connection()
-                yield connection
-            self._idle.append(connection)
+            with self._stripes[index], self._library.unreachable():
+                reply = self._exchange(index, request)
         except Unreachable:
-            if connection is not None:
-                connection.disconnect()
             self._backend.refresh()
             raise
+        except self._library.response_error as error:
+            explained = self._explain(error)
+            if explained is error:
+                raise
+            raise explained from error
+        return request.decode(reply)
+
+    def _exchange(self, index: int, request: Request[Any]) -> Any:
+        connection = self._connections[index]
+        if connection is None:
+            connection = self._connections[index] = self._backend.connection()
+        try:
+            try:
+                connection.send_command(*self._backend.command(request, whole=False))
+                return connection.read_response(disable_decoding=True)
+            except self._library.no_script:
+                connection.send_command(*self._backend.command(request, whole=True))
+                return connection.read_response(disable_decoding=True)
         except BaseException:
-            if connection is not None:
-                connection.disconnect()
+            self._connections[index] = None
+            connection.disconnect()
             raise
-        finally:
-            del permit
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().disconnect()
+        for index, connection in enumerate(self._connections):
+            if connection is not None:
+                self._connections[index] = None
+                connection.disconnect()
 
 
 class ThreadLine:

@@ -27,8 +27,15 @@ local function release(token, known_deadline, known_fence)
     local home, shortened, name = string.match(held, '^([^%s*]+)(%*?) (.*)$')
     local deadline = call('ZSCORE', leased, name)
     if deadline and tonumber(deadline) > now then
-      -- @include end_lease
-      end_lease(name, home, token)
+      call('ZREM', leased, name)
+      if tonumber(home) then
+        call('ZADD', free, home, name)
+      else
+        -- @include settle
+        settle(name, home, token)
+      end
+      call('DEL', tracking .. name)
+      call('HDEL', root, 't:' .. token, 'r:' .. name)
       waiting, freed = state[1] or '0', freed + 1
       if known_deadline == '' or shortened == '*' then
         -- @include ended
