@@ -5,7 +5,6 @@ from __future__ import annotations
 import redis
 
 from relet import Pool
-from relet.client import command
 from relet.names import new_token
 from relet.scripts import script
 
@@ -27,13 +26,12 @@ return #page
 def lease_many(client: redis.Redis, pool: Pool, count: int, ttl_ms: int = 3_600_000) -> None:
     """Adds ``count`` resources and leases them all, by the acquire that the pool sends, many in one go."""
     pool.add([f"lapse-{number:07}" for number in range(count)])
-    keys = pool._requests.keys
     client.script_load(script("acquire").text)
     for start in range(0, count, PIPELINE):
         with client.pipeline(transaction=False) as pipeline:
             for _ in range(min(PIPELINE, count - start)):
                 request = pool._requests.acquire(new_token(), ttl_ms, b"crowd")
-                pipeline.execute_command(*command(request, keys.root, keys.tracking, False))
+                pipeline.execute_command(*pool._backend.command(request, whole=False))
             assert all(pipeline.execute())
 
 

@@ -238,7 +238,7 @@ class AsyncPool(PoolCore[AsyncLease]):
         if isinstance(effect, Ask):
             return await self._asker.ask(effect)
         if isinstance(effect, Attach):
-            return await self._line.attach()
+            return await self._line.attach(effect.seconds)
         if isinstance(effect, Pause):
             return await self._line.pause(effect)
         return await self._line.detach()

@@ -58,6 +58,13 @@ class Backend:
             options.pop("maint_notifications_config", None)
         return kind(**options)
 
+    def connection_pools(self) -> list[Any]:
+        """The connection pools of a client for threads: one, or one a node of a cluster."""
+        if not self.is_cluster:
+            return [self.client.connection_pool]
+        clients = [node.redis_connection for node in self.client.get_nodes()]
+        return [client.connection_pool for client in clients if client is not None]
+
     def refresh(self) -> None:
         """Lets a cluster's client for threads look anew at which node has what."""
         if self.is_cluster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,7 +51,7 @@ class Library:
             yield
         except self.authentication:
             raise
-        except (self.timeout, TimeoutError) as error:
+        except (self.timeout, TimeoutError, asyncio.TimeoutError) as error:
             raise Unreachable(error, stalled=True) from error
         except self.moving as error:
             raise Unreachable(error, stalled=True) from error

@@ -68,7 +68,9 @@ class Ask(NamedTuple):
 
 
 class Attach(NamedTuple):
-    """Effect: listen on the line's channel; answers the Line."""
+    """Effect: listen on the line's channel; answers the Line. Tasks have ``seconds`` for it."""
+
+    seconds: float = CONNECT_S
 
 
 class Pause(NamedTuple):

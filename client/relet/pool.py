@@ -342,6 +342,8 @@ class Pool(PoolCore[Lease]):
 
     def _drop_connections(self) -> None:
         """After KeyboardInterrupt and the like: a connection may be back in its pool with its reply still to come."""
-        pool = getattr(self._client, "connection_pool", None)
-        if pool is not None:
-            pool.disconnect(inuse_connections=False)
+        for pool in self._backend.connection_pools():
+            try:
+                pool.disconnect(inuse_connections=False)
+            except TypeError:  # BlockingConnectionPool of redis-py before 5.1
+                pool.disconnect()

@@ -61,19 +61,23 @@ class Renewals:
             elif lease.lost:
                 self._lose(lease, told)
             elif entry.due_at <= now + lease.ttl / 6:
-                due.append((entry, lease))
+                due.append((entry, lease, lease._ttl_ms))
         for start in range(0, len(due), BATCH):
             chunk = due[start : start + BATCH]
             asked_at = monotonic()
             try:
-                deadlines = yield Ask(self._requests.renew([(lease.token, lease._ttl_ms) for _, lease in chunk]))
-            except Unreachable:
-                for entry, lease in chunk:
+                deadlines = yield Ask(self._requests.renew([(lease.token, ttl_ms) for _, lease, ttl_ms in chunk]))
+            except Exception as error:  # whatever it is may pass before the deadline
+                if not isinstance(error, Unreachable):
+                    _log.warning(
+                        "leases of pool %r could not be renewed, and are tried again: %s", self._requests.pool, error
+                    )
+                for entry, lease, _ in chunk:
                     entry.due_at = min(monotonic() + min(lease.ttl * AGAIN, AGAIN_S), lease._ends_at)
                 continue
-            for (entry, lease), deadline_ms in zip(chunk, deadlines, strict=True):
+            for (entry, lease, ttl_ms), deadline_ms in zip(chunk, deadlines, strict=True):
                 if deadline_ms is not None:
-                    lease._renewed(deadline_ms, lease._ttl_ms, asked_at)
+                    lease._renewed(deadline_ms, ttl_ms, asked_at)
                     entry.due_at = asked_at + lease.ttl / 3
                 elif not lease.released:
                     self._lose(lease, told)

@@ -16,7 +16,7 @@ from relet.backend import Backend
 from relet.clock import monotonic
 from relet.flow import run_async
 from relet.lease import HeldLease
-from relet.line import CONNECT_S, Ask, Line, Pause, Place, Unreachable
+from relet.line import Ask, Line, Pause, Place, Unreachable
 from relet.renewing import OnLost, Renewals, tell
 from relet.requests import Request, Requests
 
@@ -97,29 +97,42 @@ class TaskLine:
         self._stir = asyncio.Event()
         self._work: list[asyncio.Task[None]] = []
 
-    async def attach(self) -> Line:
+    async def attach(self, seconds: float) -> Line:
         """Listens, if nobody does yet. Raises Unreachable."""
         async with self._attaching:
             if self._ears is None:
-                with self._library.unreachable():
-                    ears, node = self._backend.connection(timeout=None), self._backend.node()
+                listening = self._background.start(self._subscribed(seconds))
                 try:
-                    with self._library.unreachable():
-                        await asyncio.wait_for(self._subscribe(ears, self._line.open()), CONNECT_S)
-                except BaseException as error:
-                    await ears.disconnect(nowait=True)
-                    if isinstance(error, asyncio.TimeoutError):
-                        raise Unreachable(error, stalled=True) from error
+                    ears, node = await asyncio.shield(listening)
+                except asyncio.CancelledError:
+                    listening.add_done_callback(self._hang_up)
                     raise
                 self._ears, self._ears_at = ears, node
                 self._work = [self._background.start(self._listen(ears)), self._background.start(self._keep_time())]
         return self._line
+
+    async def _subscribed(self, seconds: float) -> tuple[Any, object]:
+        """A connection that listens, and the node it leads to. In a task of its own, as before Python 3.12
+        `asyncio.wait_for` may swallow a cancellation."""
+        with self._library.unreachable():
+            ears, node = self._backend.connection(timeout=None), self._backend.node()
+            try:
+                await asyncio.wait_for(self._subscribe(ears, self._line.open()), seconds)
+            except BaseException:
+                await ears.disconnect(nowait=True)
+                raise
+        return ears, node
 
     async def _subscribe(self, ears: Any, channels: tuple[bytes, ...]) -> None:
         await ears.connect()
         await ears.send_command("SUBSCRIBE", *channels)
         for _ in channels:
             await ears.read_response(disable_decoding=True)
+
+    def _hang_up(self, listening: asyncio.Task[tuple[Any, object]]) -> None:
+        """Closes the connection that nobody came to use."""
+        if not listening.cancelled() and listening.exception() is None:
+            self._background.start(listening.result()[0].disconnect(nowait=True))
 
     async def detach(self) -> None:
         """Stops listening; whoever waits has to ask again. Does not suspend."""

@@ -38,10 +38,17 @@ class Stripes:
     """
 
     def __init__(self, count: int) -> None:
-        self._locks = [threading.Lock() for _ in range(count)]
+        self._count = count
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._locks = [threading.Lock() for _ in range(self._count)]
 
     def index(self) -> int:
         """The stripe of this thread."""
+        if self._pid != os.getpid():  # a thread of the parent's may hold a lock, and there is none in a fork's child
+            self._reset()
         return (threading.get_ident() >> 12) % len(self._locks)
 
     def __getitem__(self, index: int) -> threading.Lock:
@@ -123,7 +130,8 @@ class ThreadLine:
         self._ears_at: object = None
         self._waited_at = 0.0
         self._attaching = threading.Lock()
-        self._leading = threading.Lock()
+        self._electing = threading.Lock()
+        self._leader: Place | None = None
 
     def attach(self) -> Line:
         """Listens, if nobody does yet. Raises Unreachable."""
@@ -179,16 +187,24 @@ class ThreadLine:
         place.bell = SimpleQueue()
         try:
             while not place.decided and (until is None or monotonic() < until):
-                if self._leading.acquire(blocking=False):
-                    try:
-                        self._lead(place, until)
-                    finally:
-                        self._leading.release()
+                if self._is_elected(place):
+                    self._lead(place, until)
                 else:
                     _sleep(place, until)
         finally:
+            if self._leader is place:
+                self._leader = None
             self._waited_at = monotonic()
             self._appoint()
+
+    def _is_elected(self, place: Place) -> bool:
+        """True if this thread is to lead: nobody does, or the one who did is no longer in line (struck down by an
+        exception before it could say so)."""
+        with self._electing:
+            leader = self._leader
+            if leader is None or self._line.places.get(leader.token) is not leader:
+                self._leader = place
+        return self._leader is place
 
     def _lead(self, place: Place, until: float | None) -> None:
         line = self._line

@@ -65,13 +65,12 @@ class _Wait:
         """Asks once, and waits if it has to; answers None if it is to be asked again."""
         line = None
         if self.reached:  # the first time nobody listens yet: often a resource is free
-            self.line = line = yield Attach()
+            self.line = line = yield Attach(self._within(CONNECT_S))
         place = line.join(self._token, self._count) if line else None
         channel = line.channel if line else None
         asked_at = monotonic()
-        answer = yield Ask(
-            self._requests.acquire_many(self._token, self._ttl_ms, self._owner, self._count, channel), self.seconds
-        )
+        request = self._requests.acquire_many(self._token, self._ttl_ms, self._owner, self._count, channel)
+        answer = yield Ask(request, self._within(self.seconds))
         self.reached, self.seconds = True, ANSWER_S
         if isinstance(answer, list):
             return [(grant, asked_at + grant.left_ms / 1000) for grant in answer]
@@ -85,6 +84,10 @@ class _Wait:
         if grants is None:  # the time is up; but a grant may be on its way
             grants = yield Ask(self._requests.leave(self._token, self._count, keep=True))
         return [(grant, line.server_time.local(grant.deadline_ms)) for grant in grants]
+
+    def _within(self, seconds: float) -> float:
+        """So many, but not much longer than there is left to wait."""
+        return seconds if self._ends_at is None else min(seconds, max(0.0, self._ends_at - monotonic()) + ANSWER_S)
 
 
 def give_up(requests: Requests, token: str, count: int) -> Generator[Effect, Any, None]:

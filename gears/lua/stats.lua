@@ -7,7 +7,7 @@
 -- ->   order, total, free, leased, waiting, quarantined, granted, released, lapsed; the order is "" without a pool
 -- @include pool
 -- @include damage
--- @include waiters
+-- @include bury
 
 local wrong = damage()
 if wrong then
@@ -15,10 +15,7 @@ if wrong then
 end
 local state = call('HMGET', root, 'order', 'granted', 'lapsed', 'waiting')
 if state[4] and state[4] ~= '0' then
-  local first, _, _, _, _, place = call_first() -- forgets the dead at the head of the line
-  if first then
-    call('ZADD', waiters, place, first)
-  end
+  bury(250) -- who died further behind counts until it comes to the front
   count_waiting()
 end
 local held = call('ZCARD', leased)

@@ -36,8 +36,7 @@ def fill(client: redis.Redis, pool: Pool, size: int, leased: float) -> None:
         pipeline = client.pipeline(transaction=False)
         for _ in range(start, min(start + 5000, taken)):
             request = pool._requests.acquire(new_token(), TTL_S * 1000, b"somebody@somewhere:1")
-            keys = pool._requests.keys
-            pipeline.execute_command("EVALSHA", request.script.sha, 1, keys.root, keys.tracking, *request.arguments)
+            pipeline.execute_command(*pool._backend.command(request, whole=False))
         pipeline.execute()
     for start in range(taken, size, 5000):
         client.sadd(BARE, *names[start : start + 5000])
