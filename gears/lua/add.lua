@@ -48,7 +48,7 @@ for i = 4, #ARGV, 2 do
     settle(name, home_of(order, seq), string.format('%08x', seed))
   elseif leaving and call('ZREM', leaving, name) == 1 then
     kept = kept + 1
-    call('HSET', root, 't:' .. (holder(name) or ''), home_of(order, call('ZSCORE', resources, name)) .. ' ' .. name)
+    rehome(name, home_of(order, call('ZSCORE', resources, name)))
   end
   if ARGV[i + 1] ~= '' then
     call('HSET', attributes, name, ARGV[i + 1])

@@ -26,7 +26,7 @@ for i = 2, #ARGV do
     call('HDEL', root .. ':attributes', name)
     gone = gone + 1
   elseif live(deadline) and call('ZADD', root .. ':leaving', 'NX', deadline, name) == 1 then
-    call('HSET', root, 't:' .. (holder(name) or ''), 'gone ' .. name)
+    rehome(name, 'gone')
     marked = marked + 1
   end
 end

@@ -26,12 +26,8 @@ for i = 1, #page, 2 do
   if call('ZSCORE', free, name) then
     seed = (seed * 48271 + 1) % 2147483647
     call('ZADD', free, score(home, string.format('%08x', seed)), name)
-  else
-    local token_field = 't:' .. (holder(name) or '')
-    local held = call('HGET', root, token_field)
-    if held and find(held) ~= 'gone' then
-      call('HSET', root, token_field, home .. ' ' .. name)
-    end
+  elseif not call('ZSCORE', root .. ':leaving', name) then
+    rehome(name, home)
   end
 end
 return tonumber(page[#page] or 0)

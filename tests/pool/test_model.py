@@ -101,6 +101,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.root, self.tracking = self.pool._requests.keys.root, self.pool._requests.keys.tracking
         self.model = Model()
         self.granted: dict[str, Lease] = {}
+        self.shortened: set[str] = set()
 
     def teardown(self) -> None:
         self.pool.destroy()
@@ -174,6 +175,8 @@ class PoolMachine(RuleBasedStateMachine):
         lease, held = self.granted[token], self.model.find(token)
         if held and not lease.released:
             lease.renew(ttl)
+            if self.model.now + ttl < held.deadline:
+                self.shortened.add(token)
             held.deadline = self.model.now + ttl
             return
         with pytest.raises(LeaseLost):
@@ -196,6 +199,8 @@ class PoolMachine(RuleBasedStateMachine):
         if held and not lease.released:
             lease.release()
             self.model.release(held)
+            if token in self.shortened:  # its holder may know a deadline that is too late, so this is remembered
+                self.model.released_by_token[token] = self.model.now + RESENDS_S
             for _ in range(times - 1):  # sent again by the client library
                 assert self.pool._send(self.pool._requests.release(token, lease._grant))
         elif lease.released:

@@ -14,3 +14,12 @@ local function holder(name)
   local record = call('HGET', root, 'r:' .. name)
   return record and string.match(record, '^%S+')
 end
+
+-- Writes down another home for a leased resource.
+local function rehome(name, home)
+  local token_field = 't:' .. (holder(name) or '')
+  local held = call('HGET', root, token_field)
+  if held then
+    call('HSET', root, token_field, home .. string.match(held, '^[^%s*]+(%*?)') .. ' ' .. name)
+  end
+end
