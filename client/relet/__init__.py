@@ -14,6 +14,7 @@ from relet.aio import AsyncLease, AsyncPool
 from relet.catalogue import pools
 from relet.deploy import Deployed, Deployment, deploy, deployed, undeploy
 from relet.errors import LeaseLost, PoolDamaged, PoolExhausted, ReletError, ResourceUnknown, UnsupportedServer
+from relet.listener import Listener
 from relet.model import ResourceInfo, Stats
 from relet.pool import Lease, Pool
 
@@ -26,6 +27,7 @@ __all__ = [
     "Deployment",
     "Lease",
     "LeaseLost",
+    "Listener",
     "Pool",
     "PoolDamaged",
     "PoolExhausted",

@@ -107,7 +107,7 @@ class AsyncPool(PoolCore[AsyncLease]):
         self._owns_client = False
         self._permits = asyncio.Semaphore(CONNECTIONS)
         self._background = Background()
-        self._asker = TaskAsker(backend, self._send, self._background)
+        self._asker = TaskAsker(backend, self._requests, self._exchange, self._background)
         self._line = TaskLine(backend, self._requests, self._asker, self._background)
         self._renewer = TaskRenewer(self._requests, self._asker, self._background)
 
@@ -226,7 +226,7 @@ class AsyncPool(PoolCore[AsyncLease]):
         try:
             return await run_async(flow, self._act)
         except Unreachable as lost:
-            raise lost.reason from None
+            raise self._requests.told(lost.reason) from None
         finally:
             await self._line.rest()
 
@@ -244,6 +244,16 @@ class AsyncPool(PoolCore[AsyncLease]):
         return await self._line.detach()
 
     async def _send(self, request: Request[T]) -> T:
+        try:
+            return await self._exchange(request)
+        except self._backend.library.response_error as error:
+            explained = self._requests.explain(error)
+            if explained is error:
+                raise
+            raise explained from error
+
+    async def _exchange(self, request: Request[T]) -> T:
+        """The answer, or the client's own error."""
         library, send = self._backend.library, self._client.execute_command
         patient_until = 0.0
         while True:
@@ -253,14 +263,14 @@ class AsyncPool(PoolCore[AsyncLease]):
                         reply = await send(*self._backend.command(request, whole=False), **RAW)
                     except library.no_script:  # the script did not run: sending it whole cannot do anything twice
                         reply = await send(*self._backend.command(request, whole=True), **RAW)
+                if not self._backend.proven:
+                    self._backend.succeeded(request)
                 return request.decode(reply)
             except library.moving:
                 patient_until = patient_until or monotonic() + MOVING_S
                 if not self._backend.is_cluster or monotonic() >= patient_until:
                     raise
-            except library.response_error as error:
-                explained = self._requests.explain(error)
-                if explained is error:
-                    raise
-                raise explained from error
+            except Exception:
+                self._backend.failed()
+                raise
             await asyncio.sleep(MOVING_PAUSE_S)

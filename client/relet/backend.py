@@ -9,6 +9,7 @@ from relet.client import Library
 from relet.line import ANSWER_S, CONNECT_S
 from relet.names import Keys
 from relet.requests import Request
+from relet.scripts import LOOKING, proving
 
 MOVING_S = 30.0
 """Seconds for which a call is patient with a cluster whose slots move or whose nodes are replaced."""
@@ -28,12 +29,22 @@ class Backend:
         # never exists, the server refuses the whole script (TRYAGAIN, ASK) before it does anything.
         self._keys: tuple[Any, ...] = (2, keys.root, keys.root + b":") if self.is_cluster else (1, keys.root)
         self._tracking = keys.tracking
+        self.proven = False
+        """The user has every right: a script that proves it has succeeded, and nothing has failed since then."""
 
     def command(self, request: Request[Any], whole: bool) -> tuple[Any, ...]:
         """The request as EVALSHA, or with ``whole`` as EVAL for a server that does not know the script yet."""
-        script = request.script
+        script = request.script if self.proven else proving(request.script.verb)
         verb, body = ("EVAL", script.text_bytes) if whole else ("EVALSHA", script.sha_bytes)
         return (verb, body, *self._keys, self._tracking, *request.arguments)
+
+    def succeeded(self, request: Request[Any]) -> None:
+        """Says that the server has run the request, while ``proven`` is not set."""
+        self.proven = request.script.verb not in LOOKING
+
+    def failed(self) -> None:
+        """Says that a request failed: the next may reach a server, or meet rights, that are not the same."""
+        self.proven = False
 
     def node(self) -> object:
         """Which node of the cluster has the pool, as far as the client knows; None without a cluster."""

@@ -12,11 +12,13 @@ import redis
 import redis.asyncio
 
 from relet.line import Unreachable
+from relet.requests import READ_ONLY
+from relet.sentinel import SCHEME, master, master_async, sentinels_of
 
 RAW: dict[str, Any] = {"NEVER_DECODE": []}
 """redis-py's option for a reply in bytes, whatever ``decode_responses`` and ``encoding`` say."""
 
-_SERVER_AWAY = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "UNBLOCKED")
+_SERVER_AWAY = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED")
 """Errors by which a server says that it cannot answer now, but it or another will."""
 
 
@@ -58,7 +60,8 @@ class Library:
         except (self.connection_error, OSError) as error:
             raise Unreachable(error, stalled=False) from error
         except self.response_error as error:
-            if str(error).startswith(_SERVER_AWAY) or type(error).__name__ in ("ReadOnlyError", "MasterDownError"):
+            text = str(error)
+            if text.startswith(_SERVER_AWAY) or READ_ONLY in text or type(error).__name__ == "MasterDownError":
                 raise Unreachable(error, stalled=False) from error
             raise
 
@@ -67,6 +70,8 @@ async def connect_async(url: str, **options: Any) -> Any:
     """Like :func:`connect`, for asyncio."""
     if not isinstance(url, str):
         raise TypeError(f"a URL is text, not {url!r}")
+    if url.startswith(SCHEME):
+        return await master_async(url, options)
     client = redis.asyncio.Redis.from_url(url, **options)
     try:
         info: Any = await client.info("cluster")
@@ -80,13 +85,23 @@ async def connect_async(url: str, **options: Any) -> Any:
 
 
 async def close_async(client: Any) -> None:
-    await (client.aclose if hasattr(client, "aclose") else client.close)()
+    """Closes a client, and those by which it finds its master."""
+    for one in (client, *sentinels_of(client)):
+        await (one.aclose if hasattr(one, "aclose") else one.close)()
+
+
+def close(client: Any) -> None:
+    """Like :func:`close_async`, for threads."""
+    for one in (client, *sentinels_of(client)):
+        one.close()
 
 
 def connect(url: str, **options: Any) -> redis.Redis:
-    """A client for ``url`` (redis://, rediss://, unix://), of a cluster where the server is part of one."""
+    """A client for ``url`` (redis://, rediss://, unix://, sentinel://), of a cluster where the server is part of one."""
     if not isinstance(url, str):
         raise TypeError(f"a URL is text, not {url!r}")
+    if url.startswith(SCHEME):
+        return master(url, options)
     client: redis.Redis = redis.Redis.from_url(url, **options)
     try:
         info: Any = client.info("cluster")

@@ -156,7 +156,8 @@ def _send(client: Any, library: Library, held_back: list[Command] | None, comman
         return {"": reply} if command.everywhere else reply
     masters = sorted(client.get_primaries(), key=lambda node: str(node.name))
     if not command.everywhere:
-        return _ask(client, library, masters[0], command)
+        named = [node for node in masters if node.name == command.shard]
+        return _ask(client, library, (named or masters)[0], command)
     return {str(node.name): _ask(client, library, node, command) for node in masters}
 
 

@@ -7,10 +7,10 @@
     ├── LeaseLost                             the lease is no longer ours: stop using the resource
     ├── PoolDamaged                           a key of the pool was deleted or changed by somebody else
     ├── ResourceUnknown                       the pool has no resource of that name
-    └── UnsupportedServer                     the server cannot do what relet needs
+    └── UnsupportedServer                     the server cannot do what relet needs, or is a read-only replica
 
 Bad arguments are ``ValueError`` or ``TypeError``, raised before anything is sent. Errors of the Redis client
-(connection lost, timed out, no permission, read-only replica, …) pass through unchanged.
+(connection lost, timed out, no permission, …) pass through unchanged.
 """
 
 from __future__ import annotations

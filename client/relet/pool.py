@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from relet.backend import MOVING_PAUSE_S, MOVING_S, Backend
-from relet.client import RAW, connect
+from relet.client import RAW, close, connect
 from relet.clock import monotonic
 from relet.core import PAGE, PoolCore, Resources
 from relet.flow import Flow, Progress, run
@@ -133,7 +133,8 @@ class Pool(PoolCore[Lease]):
         """A pool with a client of its own, closed by :meth:`close` or at the end of a ``with`` block.
 
         Args:
-            url: ``redis://``, ``rediss://`` or ``unix://``; a cluster is found by itself (one INFO is sent).
+            url: ``redis://``, ``rediss://``, ``unix://`` (a cluster is found by itself: one INFO is sent), or
+                ``sentinel://HOST,HOST…/MASTER`` (:mod:`relet.sentinel` has the rest of the form).
             options: for the client, as redis-py's ``Redis.from_url`` takes them.
         """
         PoolCore(name, ttl, namespace, owner)  # bad arguments show before anything is sent
@@ -283,7 +284,7 @@ class Pool(PoolCore[Lease]):
         self._line.close()
         self._asker.close()
         if self._owns_client:
-            self._client.close()
+            close(self._client)
 
     def __enter__(self) -> Pool:
         return self
@@ -298,7 +299,7 @@ class Pool(PoolCore[Lease]):
         try:
             return run(flow, self._act)
         except Unreachable as lost:
-            raise lost.reason from None
+            raise self._requests.told(lost.reason) from None
 
     def _act(self, effect: Any) -> Any:
         if isinstance(effect, Request):
@@ -323,17 +324,21 @@ class Pool(PoolCore[Lease]):
                         reply = send(*self._backend.command(request, whole=False), **RAW)
                     except library.no_script:  # the script did not run: sending it whole cannot do anything twice
                         reply = send(*self._backend.command(request, whole=True), **RAW)
+                if not self._backend.proven:
+                    self._backend.succeeded(request)
                 return request.decode(reply)
             except library.moving:
                 patient_until = patient_until or monotonic() + MOVING_S
                 if not self._backend.is_cluster or monotonic() >= patient_until:
                     raise
             except library.response_error as error:
+                self._backend.failed()
                 explained = self._requests.explain(error)
                 if explained is error:
                     raise
                 raise explained from error
             except Exception:
+                self._backend.failed()
                 raise
             except BaseException:
                 self._drop_connections()

@@ -20,6 +20,8 @@ Argument = bytes | int
 
 LOST = -1
 UNKNOWN = -2
+READ_ONLY = "against a read only replica"
+"""What all servers say there; Redis 6.2 puts other words before it, so that redis-py sees no ReadOnlyError."""
 
 
 class Standing(NamedTuple):
@@ -157,6 +159,10 @@ class Requests:
             f"Somebody else may hold it now; stop using it"
         )
 
+    def told(self, reason: BaseException) -> BaseException:
+        """What a caller is told of a server that could not be asked until the time was up."""
+        return self.explain(reason) if isinstance(reason, Exception) else reason
+
     def explain(self, error: Exception) -> Exception:
         """What a server's error means where it is one of relet's; the error itself where it is not."""
         text = str(error)
@@ -164,6 +170,11 @@ class Requests:
             return PoolDamaged(
                 f"pool {self.pool!r} is damaged: {text.removeprefix('RELETDAMAGED ')}. Nothing was granted; "
                 f"a key was deleted, evicted or changed by something other than relet"
+            )
+        if READ_ONLY in text:
+            return UnsupportedServer(
+                f"the server that pool {self.pool!r} was asked of is a read-only replica: nothing was changed. Connect "
+                f"to its master (INFO replication names it), or find the master by sentinel://…"
             )
         if "nknown Redis command" in text or "unknown command" in text:
             return UnsupportedServer(f"relet needs Redis 6.2 or later, or Valkey; this server answered: {text}")

@@ -41,8 +41,23 @@ def gears() -> Traversable:
 @cache
 def script(verb: str) -> Script:
     """The transition ``verb`` (``acquire``, ``release``, …), its comments left out: they need not cross the wire."""
+    return _script(verb, "")
+
+
+LOOKING = ("list", "stats")
+"""Verbs that take nothing out of any set: a user who may do no more than look needs no more rights for them."""
+
+
+@cache
+def proving(verb: str) -> Script:
+    """The transition, refused as a whole if the user lacks any right (gears/lua/shared/rights.lua says why)."""
+    return script(verb) if verb in LOOKING else _script(verb, "-- @include rights\n")
+
+
+def _script(verb: str, head: str) -> Script:
     folder = gears() / "lua"
-    text = _COMMENT.sub("", _with_parts(folder, (folder / f"{verb}.lua").read_text("utf-8"), set())).strip()
+    source = head + (folder / f"{verb}.lua").read_text("utf-8")
+    text = _COMMENT.sub("", _with_parts(folder, source, set())).strip()
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     return Script(verb, text, sha, text.encode(), sha.encode())
 

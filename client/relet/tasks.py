@@ -60,13 +60,20 @@ class Background:
 class TaskAsker:
     """Asks the server over the borrowed client, but for no longer than a waiter can wait."""
 
-    def __init__(self, backend: Backend, send: Send, background: Background) -> None:
+    def __init__(self, backend: Backend, requests: Requests, send: Send, background: Background) -> None:
         self._library = backend.library
+        self._explain = requests.explain
         self._send = send
         self._background = background
 
     async def ask(self, ask: Ask) -> Any:
-        return await self._background.finish(self._bounded(ask))
+        try:
+            return await self._background.finish(self._bounded(ask))
+        except self._library.response_error as error:
+            explained = self._explain(error)
+            if explained is error:
+                raise
+            raise explained from error
 
     async def _bounded(self, ask: Ask) -> Any:
         with self._library.unreachable():

@@ -81,13 +81,17 @@ class Asker:
             with self._stripes[index], self._library.unreachable():
                 reply = self._exchange(index, request)
         except Unreachable:
+            self._backend.failed()
             self._backend.refresh()
             raise
         except self._library.response_error as error:
+            self._backend.failed()
             explained = self._explain(error)
             if explained is error:
                 raise
             raise explained from error
+        if not self._backend.proven:
+            self._backend.succeeded(request)
         return request.decode(reply)
 
     def _exchange(self, index: int, request: Request[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""gears/reclaim.py is one file, fit for Python 3.7, with the very script that the client sends."""
+"""gears/reclaim.py is one file, fit for Python 3.7, with the very script that the client sends; so is reclaim.js."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from relet import __version__
+from relet.engines.texts import constant
 from relet.scripts import script
 from tests.engines.gears import RECLAIM, ROOT
 
@@ -82,6 +83,20 @@ def test_a_changed_handler_gets_another_hash(copy: Path) -> None:
     assert "SCRIPT" not in result.stderr
     assert bundle(copy).returncode == 0
     assert constants(file.read_text("utf-8"))["HASH"] != before
+
+
+def test_a_changed_library_gets_another_hash(copy: Path) -> None:
+    file = copy / "gears" / "reclaim.js"
+    before = constant(file.read_text("utf-8"), "HASH")
+    file.write_text(file.read_text("utf-8").replace("ROUNDS = 100", "ROUNDS = 101"), "utf-8")
+    result = bundle(copy, "--check")
+    assert result.returncode == 1
+    assert "reclaim.js: HASH does not fit" in result.stderr
+    assert "reclaim.py" not in result.stderr
+    assert bundle(copy).returncode == 0
+    assert constant(file.read_text("utf-8"), "HASH") != before
+    assert constant(file.read_text("utf-8"), "VERSION") == __version__
+    assert bundle(copy, "--check").returncode == 0
 
 
 def test_a_file_without_its_marks_is_left_alone(copy: Path) -> None:

@@ -1,4 +1,4 @@
-"""deploy and undeploy: what they refuse, and what they say on a server without RedisGears 1."""
+"""deploy, undeploy and deployed: what they refuse, and what they say on each server."""
 
 from __future__ import annotations
 
@@ -11,38 +11,39 @@ import pytest
 import redis
 import redis.asyncio
 
-from relet import Deployment, Pool, ReletError, deploy, undeploy
-from relet.engines import gears1
+from relet import Deployment, Pool, ReletError, deploy, deployed, undeploy
+from relet.deploy import planned, survey
+from relet.engines import gears1, gears2
 from tests.helpers import take, unique
 from tests.servers import Server
 
 # Nothing listens there: whoever sends to it gets a ConnectionError.
 NOWHERE: dict[str, Any] = {"host": "127.0.0.1", "port": 1}
 Act = Callable[..., Any]
-both = pytest.mark.parametrize("act", [deploy, undeploy])
+each = pytest.mark.parametrize("act", [deploy, undeploy, deployed])
 
 
-@both
+@each
 def test_only_database_0(act: Act) -> None:
     refusal = pytest.raises(ValueError, match="database 0 alone, and this client is in database 3")
     with closing(redis.Redis(**NOWHERE, db=3)) as client, refusal:
         act(client)
 
 
-@both
+@each
 def test_only_database_0_by_url(act: Act) -> None:
     with closing(redis.Redis.from_url("unix:///nowhere?db=1")) as client, pytest.raises(ValueError, match="database 1"):
         act(client)
 
 
-@both
+@each
 @pytest.mark.parametrize("namespace", ["", "a b", 'x"\nimport os', "{a}", "a" * 65])
 def test_bad_namespaces(act: Act, namespace: str) -> None:
     with closing(redis.Redis(**NOWHERE)) as client, pytest.raises(ValueError, match="a namespace has 1 to 64"):
         act(client, namespace)
 
 
-@both
+@each
 def test_what_is_no_client_for_threads(act: Act) -> None:
     with pytest.raises(TypeError, match="a client for threads"):
         act(redis.asyncio.Redis(**NOWHERE))
@@ -50,7 +51,7 @@ def test_what_is_no_client_for_threads(act: Act) -> None:
         act("redis://localhost")
 
 
-@both
+@each
 def test_a_server_that_is_not_there(act: Act) -> None:
     with closing(redis.Redis(**NOWHERE, retry=None)) as client, pytest.raises(redis.ConnectionError):
         act(client)
@@ -61,19 +62,40 @@ def test_which_engine_answers(server: Server, options: dict[str, Any]) -> None:
     namespace = unique("ns")
     with closing(server.client(**options)) as client:
         deployment = deploy(client, namespace)
-        if server.spec.engine == "redisgears-1":
-            assert deployment.engine == "redisgears-1"
-            assert (deployment.version, deployment.hash) != ("", "")
-            assert deploy(client, namespace).replaced == 1
-            assert undeploy(client, namespace) == 1
-        else:
-            assert deployment.engine == "none"
+        assert deployment.engine == server.spec.engine
+        if server.spec.engine == "none":
             assert (deployment.version, deployment.hash, deployment.replaced) == ("", "", 0)
             assert "come back with the next call" in deployment.detail
-            assert ("RedisGears 2" in deployment.detail) is (server.spec.engine == "redisgears-2")
+            assert deployed(client, namespace) is None
+        else:
+            assert (deployment.version, deployment.hash) != ("", "")
+            assert deploy(client, namespace).replaced == 1
+            running = deployed(client, namespace)
+            assert running is not None
+            assert (running.engine, running.namespace) == (deployment.engine, namespace)
+            assert (running.version, running.hash) == (deployment.version, deployment.hash)
+            assert (running.current, running.missing) == (True, ())
+            assert deployed(client, f"{namespace}-other") is None
+            assert undeploy(client, namespace) == 1
+            assert deployed(client, namespace) is None
         assert deployment.namespace == namespace
         assert repr(namespace) in deployment.detail
         assert undeploy(client, namespace) == 0
+
+
+def test_what_would_be_sent(server: Server) -> None:
+    namespace = unique("ns")
+    with closing(server.client()) as client:
+        engine, commands = planned(client, namespace)
+        assert engine == server.spec.engine
+        first_words = [command.words[0] for command in commands]
+        expected = {
+            "none": [],
+            "redisgears-1": ["RG.REFRESHCLUSTER", "RG.PYEXECUTE"],
+            "redisgears-2": ["REDISGEARS_2.REFRESHCLUSTER", "TFUNCTION"],
+        }
+        assert first_words == expected[engine]
+        assert survey(client, namespace) == (engine, None), "nothing was done"
 
 
 def test_valkey_py(server: Server) -> None:
@@ -82,8 +104,9 @@ def test_valkey_py(server: Server) -> None:
         deploy(client)
     with closing(valkey.Valkey(port=server.port)) as client:
         namespace = unique("ns")
-        assert (deploy(client, namespace).engine == "redisgears-1") is (server.spec.engine == "redisgears-1")
-        assert undeploy(client, namespace) == (1 if server.spec.engine == "redisgears-1" else 0)
+        assert deploy(client, namespace).engine == server.spec.engine
+        assert (deployed(client, namespace) is None) is (server.spec.engine == "none")
+        assert undeploy(client, namespace) == (0 if server.spec.engine == "none" else 1)
 
 
 def test_the_pool_is_left_alone(pool: Pool, client: redis.Redis) -> None:
@@ -110,3 +133,12 @@ def test_the_text_for_a_namespace() -> None:
     assert gears1.constant(text, "HASH") == gears1.constant(gears1.source("relet"), "HASH")
     with pytest.raises(ReletError, match="does not set NOTHING"):
         gears1.constant(text, "NOTHING")
+
+
+def test_the_library_for_a_namespace() -> None:
+    text = gears2.source("lab.2:x-y_z")
+    assert text.startswith("#!js api_version=1.0 name=relet_lab_2e2_3ax_2dy_5fz\n")
+    assert 'const NAMESPACE = "lab.2:x-y_z";\n' in text
+    assert 'NAMESPACE = "relet"' not in text
+    assert gears2.source("relet").startswith("#!js api_version=1.0 name=relet_relet\n")
+    assert gears2.constant(text, "HASH") == gears2.constant(gears2.source("relet"), "HASH")

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import redis
 
-from relet import Pool, ReletError, deploy, undeploy
+from relet import Pool, ReletError, deploy, deployed, undeploy
 from relet.engines import gears1
 from tests.engines.gears import RECLAIM, gears_cli, only, registrations, unregister_all
 from tests.helpers import Raw, eventually, keys_left, lapse, lease_all, names, take
-from tests.servers import SERVERS, Server, Spec, Unavailable
+from tests.servers import SERVERS, Cluster, Server, Spec, Unavailable
 
 ODD_NAMES = ["gpu 0", "{gpu}", "a:b:c", "rack{1}:slot 2", "}{", "Größe-№1", "🦊:🦊", "'\"\\", "x" * 512]
 Start = Callable[..., Server]
@@ -109,6 +109,9 @@ def test_an_older_version_is_replaced(shared: Server, client: redis.Redis, tmp_p
     run_gears_cli(shared)
     assert "version=0.0.1 " not in only(client).description
     run_gears_cli(shared, old)
+    older = deployed(client)
+    assert older is not None
+    assert (older.engine, older.version, older.current) == ("redisgears-1", "0.0.1", False)
     assert deploy(client).replaced == 1
     assert "version=0.0.1 " not in only(client).description
 
@@ -378,3 +381,47 @@ def test_a_user_who_may_not(shared: Server, client: redis.Redis) -> None:
     finally:
         client.acl_deluser("weak")
     assert registrations(client) == []
+
+
+def test_a_cluster() -> None:
+    """One deployment reaches every shard; each handles its own keys."""
+    try:
+        cluster = Cluster.start("gears-7.0")
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with cluster, closing(cluster.client()) as client:
+        assert deploy(client).engine == "redisgears-1"
+        assert deploy(client).replaced == 1
+        running = deployed(client)
+        assert running is not None
+        assert (running.current, running.missing) == (True, ())
+        pools = [Pool(client, f"pool-{number}") for number in range(12)]
+        roots = [f"relet:pool:{{{pool.name}}}" for pool in pools]
+        assert {cluster.owner(client.keyslot(root)) for root in roots} == {0, 1, 2}
+        for pool in pools:
+            pool.add("r")
+            take(pool, ttl=0.05)
+        for root in roots:
+            eventually(lambda root=root: client.zcard(f"{root}:free") == 1, f"the reclaim in {root}")
+        # The first of all is where deploy would register, were it not empty now: the ids would come a second time.
+        node = min(cluster.nodes, key=lambda node: f"127.0.0.1:{node.port}")
+        node.restart()
+        eventually(lambda: _is_well(cluster), "the cluster to be well")
+        lost = deployed(client)
+        assert lost is not None
+        assert lost.missing == (f"127.0.0.1:{node.port}",)
+        deploy(client)
+        again = deployed(client)
+        assert again is not None
+        assert again.current
+        assert undeploy(client) == 1
+        assert deployed(client) is None
+
+
+def _is_well(cluster: Cluster) -> bool:
+    for node in cluster.nodes:
+        with closing(node.client(decode_responses=True)) as client:
+            information: Any = client.execute_command("CLUSTER INFO")
+            if information["cluster_state"] != "ok":
+                return False
+    return True

@@ -1,95 +1,24 @@
-"""gears/reclaim.py on every server, also without RedisGears: only its three globals are bound to a real server.
-
-A test plays RedisGears: it feeds the handler the expired events that the server sent as notifications.
-"""
+"""gears/reclaim.py on every server, also without RedisGears: see host.py."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 import redis
 
 from relet import Pool
-from relet.engines.gears1 import source
+from tests.engines.host import Host
 from tests.helpers import Raw, eventually, lapse, lease_all, names, take, unique
 from tests.servers import Server
 
-EVENTS = "__keyevent@0__:expired"
 ODD_NAMES = ["gpu 0", "{gpu}", "a:b:c", "rack{1}:slot 2", "}{", "Größe-№1", "🦊:🦊", "'\"\\", "x" * 512]
 
 
-class Host:
-    """Runs reclaim.py for one namespace, as the server would with RedisGears."""
-
-    def __init__(self, server: Server, namespace: str) -> None:
-        self.client = server.client(decode_responses=True)
-        self.subscriber = server.client().pubsub()
-        self.subscriber.subscribe(EVENTS)
-        self.subscriber.get_message(timeout=5)
-        self.registered: dict[str, Any] = {}
-        self.log: list[str] = []
-        self.calls: list[tuple[Any, ...]] = []
-        self.handled = 0
-        bound = {"GB": self._builder, "execute": self._execute, "log": self._log}
-        self.module: dict[str, Any] = {**bound}
-        exec(compile(source(namespace), "reclaim.py", "exec"), self.module)
-
-    def handle(self, key: str | bytearray) -> None:
-        self.registered["handler"]({"event": "expired", "key": key})
-
-    def pump(self) -> int:
-        """Hands over the events that have come; answers how many there were so far."""
-        while message := self.subscriber.get_message(ignore_subscribe_messages=True, timeout=0.01):
-            try:
-                key: str | bytearray = message["data"].decode()
-            except UnicodeDecodeError:
-                key = bytearray(message["data"])
-            prefix = self.registered["prefix"].rstrip("*")
-            if message["data"].startswith(prefix.encode()):
-                self.handle(key)
-                self.handled += 1
-        return self.handled
-
-    def close(self) -> None:
-        self.subscriber.close()
-        self.client.close()
-
-    def _log(self, text: str, level: str) -> None:
-        self.log.append(f"{level}: {text}")
-
-    def _execute(self, *command: Any) -> Any:
-        self.calls.append(command)
-        if command[0] == "RG.DUMPREGISTRATIONS":
-            return []
-        try:
-            return self.client.execute_command(*command)
-        except redis.exceptions.NoScriptError as error:  # redis-py leaves the code out, RedisGears does not
-            raise RuntimeError(f"NOSCRIPT {error}") from None
-
-    def _builder(self, reader: str, desc: str) -> Any:
-        host = self
-
-        class Builder:
-            def foreach(self, handler: Callable[[dict[str, Any]], None]) -> Builder:
-                host.registered["handler"] = handler
-                return self
-
-            def register(self, **options: Any) -> None:
-                host.registered.update(options, reader=reader, desc=desc)
-
-        return Builder()
-
-
 @pytest.fixture
-def host(server: Server, pool: Pool, client: redis.Redis) -> Iterator[Host]:
-    before = client.config_get("notify-keyspace-events")["notify-keyspace-events"]
-    client.config_set("notify-keyspace-events", "Ex")
-    one = Host(server, pool.namespace)
-    yield one
-    one.close()
-    client.config_set("notify-keyspace-events", before)
+def host(server: Server, pool: Pool) -> Iterator[Host]:
+    with Host(server, pool.namespace) as one:
+        yield one
 
 
 def test_how_it_registers(host: Host, pool: Pool) -> None:

@@ -467,6 +467,9 @@ def test_deploy_says_what_it_did(run: Command) -> None:
     deployment = run("deploy", "--json").json
     assert deployment["engine"] == "none"
     assert run("deploy").out == deployment["detail"] + "\n"
+    plan = run("deploy", "--dry-run", "--json").json
+    assert (plan["engine"], plan["commands"]) == ("none", [])
+    assert "nothing would be sent" in run("deploy", "--dry-run").out
     assert run("undeploy", "--json").json == {"removed": 0}
     assert run("undeploy").out == "there was nothing to remove\n"
 

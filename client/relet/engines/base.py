@@ -26,6 +26,8 @@ class Command(NamedTuple):
     """For each master of a cluster, whose replies come as a dict by the masters' names; of a single server too."""
     changes: bool = False
     """Whether it changes anything: a dry run leaves it out, and goes on as if the answer were OK."""
+    shard: str = ""
+    """The master of a cluster that it is for, by its name; else it is always the same one."""
 
 
 CommandFlow = Generator[Command, Any, T]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 from relet.engines.base import (
     Command,
@@ -31,36 +30,39 @@ class Gears1:
         return source(namespace)
 
     def deploy(self, namespace: str) -> CommandFlow[Deployment | None]:
-        older = yield from _registrations(namespace)
-        if older is None:
+        found = yield from _registrations()
+        if found is None:
             return None
         text = source(namespace)
-        yield from _execute(text)
-        yield from _remove_doubles(namespace)
+        shard = _fullest(found)
+        here = set(_ours(found[shard], namespace))
+        for identity, holder in _others(found, namespace, here):
+            yield from _unregister(identity, holder)
+        yield from _execute(text, shard)
+        yield from _remove_doubles(namespace, shard)
         version, digest = constant(text, "VERSION"), constant(text, "HASH")
         detail = f"RedisGears 1 takes lapsed leases of namespace {namespace!r} back by itself (version {version})"
+        older = {identity for registrations in found.values() for identity in _ours(registrations, namespace)}
         return Deployment(self.name, namespace, detail, version, digest, len(older))
 
     def undeploy(self, namespace: str) -> CommandFlow[int | None]:
-        ours = yield from _registrations(namespace)
-        if ours is None:
+        found = yield from _registrations()
+        if found is None:
             return None
+        ours = _others(found, namespace, set())
         if ours:
             yield from _require_master()
         removed = 0
-        for _, identity in ours:
-            removed += yield from _unregister(identity)
+        for identity, holder in ours:
+            removed += yield from _unregister(identity, holder)
         return removed
 
     def look(self, namespace: str) -> CommandFlow[Mapping[str, str] | None]:
-        try:
-            replies = yield Command(("RG.DUMPREGISTRATIONS",), everywhere=True)
-        except Exception as error:
-            if is_unknown_command(error):
-                return None
-            raise
-        found = {shard: _ours(reply, namespace) for shard, reply in replies.items()}
-        return {shard: ours[-1][0] if ours else "" for shard, ours in found.items()}
+        found = yield from _registrations()
+        if found is None:
+            return None
+        last = {shard: list(_ours(registrations, namespace).values())[-1:] for shard, registrations in found.items()}
+        return {shard: descriptions[0] if descriptions else "" for shard, descriptions in last.items()}
 
 
 @cache
@@ -69,33 +71,49 @@ def source(namespace: str) -> str:
     return bound("reclaim.py", namespace)
 
 
-def _registrations(namespace: str) -> CommandFlow[list[tuple[str, str]] | None]:
-    """(description, id) of each registration for ``namespace``; None on a server without RedisGears 1."""
+def _registrations() -> CommandFlow[dict[str, dict[str, str]] | None]:
+    """By shard, the description of each registration by its id, whoever made it; None without RedisGears 1."""
     try:
-        reply = yield Command(("RG.DUMPREGISTRATIONS",))
+        replies = yield Command(("RG.DUMPREGISTRATIONS",), everywhere=True)
     except Exception as error:
         if is_unknown_command(error):
             return None
         raise
-    return _ours(reply, namespace)
+    return {
+        shard: {text_of(fields[b"id"]): text_of(fields[b"desc"]) for fields in map(pairs, reply)}
+        for shard, reply in replies.items()
+    }
 
 
-def _ours(reply: Any, namespace: str) -> list[tuple[str, str]]:
-    found = []
-    for registration in reply:
-        fields = pairs(registration)
-        description = text_of(fields[b"desc"])
-        if own(description, namespace):
-            found.append((description, text_of(fields[b"id"])))
-    return found
+def _ours(registrations: Mapping[str, str], namespace: str) -> dict[str, str]:
+    return {identity: text for identity, text in registrations.items() if own(text, namespace)}
 
 
-def _execute(text: str) -> CommandFlow[None]:
+def _others(found: Mapping[str, Mapping[str, str]], namespace: str, known: set[str]) -> list[tuple[str, str]]:
+    """(id, a shard that has it) of each of our registrations that is not among those ``known``."""
+    holders: dict[str, str] = {}
+    for shard, registrations in found.items():
+        for identity in _ours(registrations, namespace):
+            if identity not in known:
+                holders.setdefault(identity, shard)
+    return list(holders.items())
+
+
+def _fullest(found: Mapping[str, Mapping[str, str]]) -> str:
+    """The shard that has the most registrations, the one to register on.
+
+    A shard that lost its own in a restart would give their ids once more, and RedisGears 1.2.13 aborts the shards that
+    still have them.
+    """
+    return max(sorted(found), key=lambda shard: len(found[shard]))
+
+
+def _execute(text: str, shard: str) -> CommandFlow[None]:
     """Run ``text`` in the server, which answers OK or [results, errors], or an error reply where it raised."""
     try:
         # A shard takes part in registrations only once it was told to look at its cluster. Elsewhere this does nothing.
         yield Command(("RG.REFRESHCLUSTER",), everywhere=True, changes=True)
-        reply = yield Command(("RG.PYEXECUTE", text), changes=True)
+        reply = yield Command(("RG.PYEXECUTE", text), changes=True, shard=shard)
     except Exception as error:
         if not is_refusal(error):
             raise
@@ -107,17 +125,18 @@ def _execute(text: str) -> CommandFlow[None]:
         )
 
 
-def _remove_doubles(namespace: str) -> CommandFlow[None]:
+def _remove_doubles(namespace: str, shard: str) -> CommandFlow[None]:
     """Two clients that deploy in one moment register twice, as neither sees the other's. Both keep the same one."""
-    ours = yield from _registrations(namespace)
-    for _, identity in sorted(ours or [])[:-1]:
-        yield from _unregister(identity)
+    found = yield from _registrations()
+    ours = _ours((found or {}).get(shard, {}), namespace)
+    for _, identity in sorted((description, identity) for identity, description in ours.items())[:-1]:
+        yield from _unregister(identity, shard)
 
 
-def _unregister(identity: str) -> CommandFlow[bool]:
+def _unregister(identity: str, shard: str) -> CommandFlow[bool]:
     """False if somebody else was faster."""
     try:
-        yield Command(("RG.UNREGISTER", identity), changes=True)
+        yield Command(("RG.UNREGISTER", identity), changes=True, shard=shard)
     except Exception as error:
         if "not registered" in str(error):
             return False
