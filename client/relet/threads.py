@@ -96,9 +96,12 @@ class Asker:
 
     def _exchange(self, index: int, request: Request[Any]) -> Any:
         connection = self._connections[index]
-        if connection is None:
+        is_new = connection is None
+        if is_new:
             connection = self._connections[index] = self._backend.connection()
         try:
+            if is_new:
+                connection.connect()  # sending connects too, but past a sentinel (redis-py 8)
             try:
                 connection.send_command(*self._backend.command(request, whole=False))
                 return connection.read_response(disable_decoding=True)
@@ -148,6 +151,7 @@ class ThreadLine:
                 try:
                     with self._library.unreachable():
                         channels = self._line.open()
+                        ears.connect()
                         ears.send_command("SUBSCRIBE", *channels)
                         for _ in channels:
                             ears.read_response(disable_decoding=True)

@@ -26,16 +26,19 @@ def wait_in_line(
     wait = _Wait(requests, token, count, ttl_ms, owner, ends_at)
     try:
         while True:
+            granted = None
+            is_lost = False
             try:
                 granted = yield from wait.turn()
             except Unreachable as lost:
                 if not (wait.reached or lost.stalled) or (ends_at is not None and monotonic() >= ends_at):
                     raise
+                is_lost = True
+            if granted is not None:
+                return granted
+            if is_lost:  # outside of the handler: errors in it would be chained to this one, for as long as it goes on
                 wait.seconds = min(wait.seconds * 2, CONNECT_S)  # it may be far away rather than gone
                 yield Pause(None, min(monotonic() + RETRY_S, ends_at or math.inf))
-            else:
-                if granted is not None:
-                    return granted
     except GeneratorExit:
         raise  # nobody is left who could send: the deadline does it
     except BaseException:
