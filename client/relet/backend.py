@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from relet.client import Library
-from relet.line import ANSWER_S, CONNECT_S
+from relet.line import ANSWER_S, CONNECT_S, Outage, Unreachable
 from relet.names import Keys
 from relet.requests import Request
 from relet.scripts import LOOKING, proving
@@ -24,11 +26,14 @@ class Backend:
         self.client = client
         self.library = Library(client)
         self.is_cluster = hasattr(client, "nodes_manager")
+        self.has_sentinel = hasattr(getattr(client, "connection_pool", None), "sentinel_manager")
         self._root = keys.root
         # While a slot moves, a script could meet some of a pool's keys and miss the others. With a second key, which
         # never exists, the server refuses the whole script (TRYAGAIN, ASK) before it does anything.
         self._keys: tuple[Any, ...] = (2, keys.root, keys.root + b":") if self.is_cluster else (1, keys.root)
         self._tracking = keys.tracking
+        self._was_there = False
+        self._outage = Outage()
         self.proven = False
         """The user has every right: a script that proves it has succeeded, and nothing has failed since then."""
 
@@ -38,8 +43,27 @@ class Backend:
         verb, body = ("EVAL", script.text_bytes) if whole else ("EVALSHA", script.sha_bytes)
         return (verb, body, *self._keys, self._tracking, *request.arguments)
 
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Raises Unreachable if the server cannot be asked; at once if somebody has just found that it is silent."""
+        self._outage.check()
+        try:
+            with self.library.unreachable():
+                yield
+        except Unreachable as lost:
+            if lost.silent:
+                self._outage.begins(lost.reason)
+            raise
+        self._outage.ends()
+
+    @property
+    def may_return(self) -> bool:
+        """Another server may soon be the master: whoever waits goes on asking, if there ever was one."""
+        return self.has_sentinel and self._was_there
+
     def succeeded(self, request: Request[Any]) -> None:
         """Says that the server has run the request, while ``proven`` is not set."""
+        self._was_there = True
         self.proven = request.script.verb not in LOOKING
 
     def failed(self) -> None:

@@ -53,8 +53,11 @@ class Library:
             yield
         except self.authentication:
             raise
-        except (self.timeout, TimeoutError, asyncio.TimeoutError) as error:
-            raise Unreachable(error, stalled=True) from error
+        except self.timeout as error:
+            raise Unreachable(error, stalled=True, silent=True) from error
+        except (TimeoutError, asyncio.TimeoutError) as error:
+            reason = self.timeout("the server did not answer in time")
+            raise Unreachable(reason, stalled=True, silent=True) from error
         except self.moving as error:
             raise Unreachable(error, stalled=True) from error
         except (self.connection_error, OSError) as error:

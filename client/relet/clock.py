@@ -17,7 +17,7 @@ class ServerTime:
     """Places times of the server's clock on this machine's, on the early side.
 
     A request sent at t was answered when the server's clock showed s: so s was at t or later, and s + x at t + x or
-    later.
+    later; less a millisecond, as s is cut to whole ones.
     """
 
     __slots__ = ("_local_s", "_server_ms")
@@ -32,4 +32,9 @@ class ServerTime:
 
     def local(self, server_ms: int) -> float:
         """No later than the moment at which the server's clock shows ``server_ms``."""
-        return self._local_s + (server_ms - self._server_ms) / 1000
+        return self._local_s + (server_ms - self._server_ms - 1) / 1000
+
+
+def lease_end(asked_at: float, left_ms: int) -> float:
+    """No later than the end of a lease that has ``left_ms``, by the answer to a request sent at ``asked_at``."""
+    return asked_at + (left_ms - 1) / 1000  # the server counts in whole milliseconds

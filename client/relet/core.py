@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from relet.clock import monotonic
+from relet.clock import lease_end, monotonic
 from relet.errors import PoolExhausted
 from relet.flow import Flow, Progress
 from relet.lease import HeldLease
@@ -83,7 +83,7 @@ class PoolCore(Generic[L]):
             raise
         if grant is None:
             return None
-        return self._lease(self._requests, grant, token, ttl_ms, asked_at + grant.left_ms / 1000)
+        return self._lease(self._requests, grant, token, ttl_ms, lease_end(asked_at, grant.left_ms))
 
     def _acquire(self, ttl: float | None, timeout: float | None, owner: str | None) -> Flow[L]:
         if timeout == 0 and check_timeout(timeout) == 0:
@@ -110,7 +110,7 @@ class PoolCore(Generic[L]):
             except BaseException:
                 yield from give_up(self._requests, token, count)
                 raise
-            granted = [(g, asked_at + g.left_ms / 1000) for g in answer] if isinstance(answer, list) else []
+            granted = [(g, lease_end(asked_at, g.left_ms)) for g in answer] if isinstance(answer, list) else []
         else:
             ends_at = None if seconds is None else asked_at + seconds
             granted = yield from wait_in_line(self._requests, token, count, ttl_ms, named, ends_at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from relet.clock import monotonic
+from relet.clock import lease_end, monotonic
 from relet.flow import Flow
 from relet.model import Grant
 from relet.names import check_ttl
@@ -23,12 +23,12 @@ class HeldLease:
         "__weakref__", "_ends_at", "_grant", "_is_lost", "_is_released", "_pid", "_requests", "_token", "_ttl_ms",
     )  # fmt: skip
 
-    def __init__(self, requests: Requests, grant: Grant, token: str, ttl_ms: int, ends_at: float) -> None:
+    def __init__(self, requests: Requests, grant: Grant, token: str, ttl_ms: int, until: float) -> None:
         self._requests = requests
         self._grant = grant
         self._token = token
         self._ttl_ms = ttl_ms
-        self._ends_at = ends_at
+        self._ends_at = until
         self._is_lost = False
         self._is_released = False
         self._pid = os.getpid()
@@ -91,7 +91,7 @@ class HeldLease:
 
     def _renewed(self, deadline_ms: int, ttl_ms: int, asked_at: float) -> None:
         self._grant = self._grant._replace(deadline_ms=deadline_ms)
-        self._ends_at = asked_at + ttl_ms / 1000
+        self._ends_at = lease_end(asked_at, ttl_ms)
         self._ttl_ms = ttl_ms
 
     @property

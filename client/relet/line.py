@@ -30,13 +30,33 @@ BATCH = 250
 class Unreachable(Exception):
     """The server cannot be asked just now; ``reason`` is what the client library raised.
 
-    ``stalled``: it took the request, or might have, and did not answer in time.
+    ``stalled``: it may answer yet, so that even who has never reached it tries again. ``silent``: it did not answer.
     """
 
-    def __init__(self, reason: BaseException, stalled: bool) -> None:
+    def __init__(self, reason: BaseException, stalled: bool, silent: bool = False) -> None:
         super().__init__(str(reason))
         self.reason = reason
         self.stalled = stalled
+        self.silent = silent
+
+
+class Outage:
+    """Remembers for ANSWER_S that the server is silent, so that those who wait don't find out one after another."""
+
+    def __init__(self) -> None:
+        self._reason: BaseException = TimeoutError()
+        self._until = 0.0
+
+    def check(self) -> None:
+        """Raises Unreachable while the server counts as silent."""
+        if self._until and monotonic() < self._until:
+            raise Unreachable(self._reason, stalled=True)
+
+    def begins(self, reason: BaseException) -> None:
+        self._reason, self._until = reason, monotonic() + ANSWER_S
+
+    def ends(self) -> None:
+        self._until = 0.0
 
 
 class Place:

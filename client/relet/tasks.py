@@ -61,6 +61,7 @@ class TaskAsker:
     """Asks the server over the borrowed client, but for no longer than a waiter can wait."""
 
     def __init__(self, backend: Backend, requests: Requests, send: Send, background: Background) -> None:
+        self._backend = backend
         self._library = backend.library
         self._explain = requests.explain
         self._send = send
@@ -69,6 +70,9 @@ class TaskAsker:
     async def ask(self, ask: Ask) -> Any:
         try:
             return await self._background.finish(self._bounded(ask))
+        except Unreachable as lost:
+            lost.stalled |= self._backend.may_return
+            raise
         except self._library.response_error as error:
             explained = self._explain(error)
             if explained is error:
@@ -76,11 +80,8 @@ class TaskAsker:
             raise explained from error
 
     async def _bounded(self, ask: Ask) -> Any:
-        with self._library.unreachable():
-            try:
-                return await asyncio.wait_for(self._send(ask.request), ask.seconds)
-            except asyncio.TimeoutError:
-                raise self._library.timeout(f"the server did not answer within {ask.seconds} s") from None
+        with self._backend.asking():
+            return await asyncio.wait_for(self._send(ask.request), ask.seconds)
 
 
 class TaskLine:
@@ -121,7 +122,7 @@ class TaskLine:
     async def _subscribed(self, seconds: float) -> tuple[Any, object]:
         """A connection that listens, and the node it leads to. In a task of its own, as before Python 3.12
         `asyncio.wait_for` may swallow a cancellation."""
-        with self._library.unreachable():
+        with self._backend.asking():
             ears, node = self._backend.connection(timeout=None), self._backend.node()
             try:
                 await asyncio.wait_for(self._subscribe(ears, self._line.open()), seconds)

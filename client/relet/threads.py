@@ -78,10 +78,11 @@ class Asker:
             self._reset()
         index = self._stripes.index()
         try:
-            with self._stripes[index], self._library.unreachable():
+            with self._stripes[index], self._backend.asking():
                 reply = self._exchange(index, request)
-        except Unreachable:
+        except Unreachable as lost:
             self._backend.failed()
+            lost.stalled |= self._backend.may_return
             self._backend.refresh()
             raise
         except self._library.response_error as error:
@@ -95,13 +96,19 @@ class Asker:
         return request.decode(reply)
 
     def _exchange(self, index: int, request: Request[Any]) -> Any:
-        connection = self._connections[index]
-        is_new = connection is None
-        if is_new:
-            connection = self._connections[index] = self._backend.connection()
+        kept = self._connections[index]
+        if kept is not None:
+            try:
+                return self._sent(index, kept, request)
+            except self._library.connection_error:
+                pass  # the server had closed it, or is no master any more: there may be one to be found by now
+        connection = self._connections[index] = self._backend.connection()
+        return self._sent(index, connection, request, is_new=True)
+
+    def _sent(self, index: int, connection: Any, request: Request[Any], is_new: bool = False) -> Any:
         try:
             if is_new:
-                connection.connect()  # sending connects too, but past a sentinel (redis-py 8)
+                connection.connect()  # sending would connect as well, but in redis-py 8 past a sentinel
             try:
                 connection.send_command(*self._backend.command(request, whole=False))
                 return connection.read_response(disable_decoding=True)
@@ -149,7 +156,7 @@ class ThreadLine:
                 with self._library.unreachable():
                     ears, node = self._backend.connection(), self._backend.node()
                 try:
-                    with self._library.unreachable():
+                    with self._backend.asking():
                         channels = self._line.open()
                         ears.connect()
                         ears.send_command("SUBSCRIBE", *channels)

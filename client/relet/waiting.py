@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator
 from typing import Any
 
-from relet.clock import monotonic
+from relet.clock import lease_end, monotonic
 from relet.line import ANSWER_S, CONNECT_S, RETRY_S, Ask, Attach, Detach, Effect, Line, Pause, Unreachable
 from relet.model import Grant
 from relet.requests import Requests
@@ -76,7 +76,7 @@ class _Wait:
         answer = yield Ask(request, self._within(self.seconds))
         self.reached, self.seconds = True, ANSWER_S
         if isinstance(answer, list):
-            return [(grant, asked_at + grant.left_ms / 1000) for grant in answer]
+            return [(grant, lease_end(asked_at, grant.left_ms)) for grant in answer]
         if line is None or place is None:
             return None
         line.told(answer, asked_at)

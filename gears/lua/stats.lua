@@ -7,17 +7,13 @@
 -- ->   order, total, free, leased, waiting, quarantined, granted, released, lapsed; the order is "" without a pool
 -- @include pool
 -- @include damage
--- @include bury
+-- @include alive
 
 local wrong = damage()
 if wrong then
   return wrong
 end
-local state = call('HMGET', root, 'order', 'granted', 'lapsed', 'waiting')
-if state[4] and state[4] ~= '0' then
-  bury(250) -- who died further behind counts until it comes to the front
-  count_waiting()
-end
+local state = call('HMGET', root, 'order', 'granted', 'lapsed')
 local held = call('ZCARD', leased)
 local overdue = call('ZCOUNT', leased, '-inf', millis)
 local gone = call('ZCOUNT', root .. ':leaving', '-inf', millis)
@@ -27,7 +23,7 @@ return {
   call('ZCARD', root .. ':resources') - gone,
   call('ZCARD', free) + overdue - gone,
   held - overdue,
-  call('ZCARD', waiters),
+  alive(),
   0,
   granted,
   granted - lapsed - held,

@@ -120,7 +120,8 @@ def test_trouble_is_news_once(clock: list[float]) -> None:
     assert rota.failed("gpu", "full")
 
 
-def test_after_a_reconnect_all_are_due(clock: list[float]) -> None:
+@pytest.mark.usefixtures("clock")
+def test_after_a_reconnect_all_are_due() -> None:
     rota = Rota("relet", ["gpu", "tpu"])
     for name in rota.due():
         rota.swept(name, 0, 60_000)

@@ -189,7 +189,7 @@ def test_the_nearest_deadline_is_met_by_the_clock_alone(client: redis.Redis, poo
 
 
 @pytest.mark.usefixtures("no_search")
-def test_an_event_tells_of_a_new_pool(client: redis.Redis, pool: Pool) -> None:
+def test_an_event_tells_of_a_new_pool(client: redis.Redis) -> None:
     client.config_set(SETTING, "Ex")
     with Listener(client):
         is_listening(client)
@@ -271,19 +271,20 @@ def test_who_waits_is_served(client: redis.Redis, pool: Pool) -> None:
     assert Raw(client, pool).token("r") == token
 
 
-@pytest.mark.usefixtures("notified")
+@pytest.mark.usefixtures("no_search", "no_recheck")
 def test_in_another_database_and_namespace(shared: Server) -> None:
     with closing(redis.Redis(port=shared.port, db=3)) as client:
         client.config_set(SETTING, "Ex")
         pool = Pool(client, "gpu", namespace="lab:lease")
         pool.add("r1", "r2", "r3")
+        take(pool, ttl=60)
         with Listener(client, namespace="lab:lease"):
-            take(pool, ttl=60)
-            take(pool, ttl=0.05)
-            all_free(pool, client, 2)
+            for count in (1, 2):  # of the second, an event alone can tell
+                take(pool, ttl=0.05)
+                eventually(lambda count=count: lapsed(pool, client) == count, "the lease to come back")
         pool.destroy()
         client.config_set(SETTING, "")
-        assert client.dbsize() == 0
+        eventually(lambda: client.dbsize() == 0, "the last tracking key to expire")
 
 
 # Side by side
@@ -291,17 +292,17 @@ def test_in_another_database_and_namespace(shared: Server) -> None:
 
 @pytest.mark.usefixtures("notified")
 def test_two_side_by_side_count_each_lapse_once(client: redis.Redis, pool: Pool) -> None:
-    pool.add(names(2000))
+    pool.add(names(1000))
     told: list[int] = []
     with (
         Listener(client, on_reclaim=lambda _, n: told.append(n)),
         Listener(client, on_reclaim=lambda _, n: told.append(n)),
     ):
         for _ in range(3):
-            lease_all(pool, 2000, ttl=1)
-            all_free(pool, client, 2000)
-        eventually(lambda: sum(told) == 6000, "all to be told")
-    assert lapsed(pool, client) == 6000
+            lease_all(pool, 1000, ttl=0.6)
+            all_free(pool, client, 1000)
+        eventually(lambda: sum(told) == 3000, "all to be told")
+    assert lapsed(pool, client) == 3000
     assert pool.stats().released == 0
 
 
@@ -314,13 +315,13 @@ def test_two_and_redisgears_count_each_lapse_once(name: str) -> None:
     with server, closing(server.client()) as client:
         deploy(client)
         pool = Pool(client, "gpu")
-        pool.add(names(2000))
+        pool.add(names(1000))
         with Listener(client), Listener(client):
-            for done in (2000, 4000, 6000):
-                lease_all(pool, 2000, ttl=1)
-                all_free(pool, client, 2000)
+            for done in (1000, 2000, 3000):
+                lease_all(pool, 1000, ttl=1)
+                all_free(pool, client, 1000)
                 eventually(lambda done=done: only(client).succeeded >= done, "RedisGears to have had its events")
-        assert lapsed(pool, client) == 6000
+        assert lapsed(pool, client) == 3000
         assert only(client).failed == 0
         assert pool.stats().released == 0
         pool.destroy()
@@ -471,7 +472,7 @@ def user(client: redis.Redis, shared: Server, *rights: str) -> Iterator[redis.Re
 @pytest.mark.parametrize(
     ("rights", "said"),
     [
-        (["-config|set"], "the server refuses to set it"),
+        (["-config", "+config|get"], "the server refuses to set it"),
         (["-config"], "cannot be seen"),
         (["-subscribe"], "may not be read"),
         (["resetchannels", "&relet:*"], "may not be read"),
@@ -639,7 +640,7 @@ def test_the_command(shared: Server, client: redis.Redis, pool: Pool, number: in
     assert len(err.splitlines()) == 1
 
 
-def test_the_command_in_json_for_named_pools(shared: Server, client: redis.Redis, pool: Pool) -> None:
+def test_the_command_in_json_for_named_pools(shared: Server, pool: Pool) -> None:
     pool.add("r")
     take(pool, ttl=0.01)
     with command("gpu", "gone", "--set-notifications", "--json", "--url", shared.url) as process:
@@ -665,8 +666,8 @@ def test_the_command_ends_when_nobody_reads_it(shared: Server, client: redis.Red
 
 
 def test_the_command_shows_no_password(start: Start) -> None:
-    server = start(requirepass="s3cr3t/pw")
-    url = f"redis://:s3cr3t%2Fpw@127.0.0.1:{server.port}"
+    server = start(requirepass="s3cr3t-pw")
+    url = f"redis://:s3cr3t-pw@127.0.0.1:{server.port}"
     with command("--url", url) as process:
         line(process)
         server.kill()
