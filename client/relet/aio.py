@@ -184,7 +184,7 @@ class AsyncPool(PoolCore[AsyncLease]):
         """See :meth:`relet.Pool.resources`."""
         rank = 0
         while True:
-            rank, page = await self._send(self._requests.page(rank, PAGE))
+            rank, page = await self._act(self._requests.page(rank, PAGE))
             for info in page:
                 yield info
             if not rank:
@@ -232,9 +232,7 @@ class AsyncPool(PoolCore[AsyncLease]):
 
     async def _act(self, effect: Any) -> Any:
         if isinstance(effect, Request):
-            if effect.takes:
-                return await self._background.finish(self._send(effect))
-            return await self._send(effect)
+            return await self._background.finish(self._send(effect))
         if isinstance(effect, Ask):
             return await self._asker.ask(effect)
         if isinstance(effect, Attach):

@@ -8,6 +8,7 @@ every ATTEND_S, so that a place or a message that was lost with a server or a co
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple
 
 from relet.clock import ServerTime, monotonic
@@ -50,7 +51,7 @@ class Outage:
     def check(self) -> None:
         """Raises Unreachable while the server counts as silent."""
         if self._until and monotonic() < self._until:
-            raise Unreachable(self._reason, stalled=True)
+            raise Unreachable(copy.copy(self._reason), stalled=True)  # one exception is not raised in many threads
 
     def begins(self, reason: BaseException) -> None:
         self._reason, self._until = reason, monotonic() + ANSWER_S

@@ -35,21 +35,14 @@ class Standing(NamedTuple):
 
 
 class Request(Generic[T]):
-    """One round trip.
+    """One round trip: ``decode`` turns the raw reply into the answer, or raises what it means."""
 
-    ``decode`` turns the raw reply into the answer, or raises what it means. One that ``takes`` may take a resource,
-    which must not get lost when whoever asked is cancelled before the reply.
-    """
+    __slots__ = ("arguments", "decode", "script")
 
-    __slots__ = ("arguments", "decode", "script", "takes")
-
-    def __init__(
-        self, script: Script, arguments: Sequence[Argument], decode: Callable[[Any], T], takes: bool = False
-    ) -> None:
+    def __init__(self, script: Script, arguments: Sequence[Argument], decode: Callable[[Any], T]) -> None:
         self.script = script
         self.arguments = arguments
         self.decode = decode
-        self.takes = takes
 
 
 class Requests:
@@ -62,7 +55,7 @@ class Requests:
         self._release = script("release")
 
     def acquire(self, token: str, ttl_ms: int, owner: bytes) -> Request[Grant | None]:
-        return Request(self._acquire, (token.encode(), ttl_ms, owner), decode_grant, True)
+        return Request(self._acquire, (token.encode(), ttl_ms, owner), decode_grant)
 
     def acquire_many(
         self, token: str, ttl_ms: int, owner: bytes, count: int, channel: bytes | None = None
@@ -70,7 +63,7 @@ class Requests:
         """``count`` leases, or a Standing: queued up if a ``channel`` is given, else none is free."""
         named = (token.encode(), ttl_ms, owner, count)
         arguments = named if channel is None else (*named, channel)
-        return Request(self._acquire, arguments, _grants_or_standing, True)
+        return Request(self._acquire, arguments, _grants_or_standing)
 
     def attend(self, waiters: Iterable[tuple[str, int]]) -> Request[tuple[Standing, list[list[Grant] | bool]]]:
         """(token, count) pairs, at most 250; answers for each its grants, True (in the queue) or False (ask again)."""

@@ -47,6 +47,9 @@ class Background:
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Awaits ``work``, and lets it come to its end when it is cancelled meanwhile: what was sent gets its reply
         read, and what is given up afterwards is given up after it arrived. A second cancellation does not wait.
+
+        In a task of its own also because redis-py sends by way of `asyncio.wait_for`, which before Python 3.12 now and
+        then swallows a cancellation.
         """
         task = self.start(work)
         try:

@@ -285,6 +285,31 @@ def _damaged() -> list[Vector]:
             {"": root(2, lapsed="2"), "free": resources, "resources": resources},
         ),
         Vector(
+            "records that make no sense",
+            {
+                "": {**root(2), **lease("r1", 1, "nonsense"), **lease("r2", 2, "2")},
+                "leased": {"r1": "<T-30>", "r2": "<T-20>"},
+                "resources": resources,
+            },
+            {"": root(2, lapsed="2"), "free": resources, "resources": resources},
+        ),
+        Vector(
+            "the order is missing",
+            {
+                "": {"total": "2", "waiting": "1", **waiter(9, "1")},
+                "leased": {"r1": "<T-30>"},
+                "resources": resources,
+                "waiters": {token(9): "1"},
+            },
+            {
+                "": {"total": "2", "waiting": "1", "lapsed": "1", **waiter(9, "1")},
+                "free": {"r1": "1"},
+                "resources": resources,
+                "waiters": {token(9): "1"},
+            },
+            listening=("1",),
+        ),
+        Vector(
             "the hash is missing",
             {"leased": {"r1": "<T-30>", "r2": "<T-20>"}, "resources": resources},
             {"": {"lapsed": "2"}, "free": resources, "resources": resources},

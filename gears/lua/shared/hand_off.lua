@@ -5,8 +5,9 @@
 -- Whoever wants several is not passed over for one behind who wants fewer. At most `limit` resources a call;
 -- where that is not enough, the waiters are told to call again.
 local function hand_off(limit)
-  local waiting = call('HGET', root, 'waiting') or '0'
-  local spare = waiting ~= '0' and call('ZCARD', free) or 0
+  local state = call('HMGET', root, 'waiting', 'order')
+  local waiting = state[1] or '0'
+  local spare = waiting ~= '0' and state[2] and call('ZCARD', free) or 0
   if spare == 0 then
     return
   end

@@ -3,7 +3,11 @@
 -- was removed while it was leased.
 local function settle(name, home, seed, idle_since)
   if home ~= 'gone' then
-    call('ZADD', free, score(home, seed, idle_since), name)
+    local place = score(home, seed, idle_since)
+    if not tonumber(place) then -- a damaged record
+      place = call('ZSCORE', root .. ':resources', name) or 0
+    end
+    call('ZADD', free, place, name)
     return
   end
   call('ZREM', root .. ':leaving', name)
