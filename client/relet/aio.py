@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
 from relet.backend import MOVING_PAUSE_S, MOVING_S, Backend
-from relet.client import RAW, close_async, connect_async
+from relet.client import RAW, close_async, connect_async, is_async
 from relet.clock import monotonic
 from relet.core import PAGE, PoolCore, Resources
 from relet.flow import Flow, Progress, run_async
@@ -61,7 +62,9 @@ class AsyncLease(HeldLease):
 class AsyncLeaseBlock:
     """What :meth:`AsyncPool.lease` returns; see :class:`relet.pool.LeaseBlock`."""
 
-    def __init__(self, pool: AsyncPool, acquire: Flow[AsyncLease], renew: bool, on_lost: OnLost | None) -> None:
+    def __init__(
+        self, pool: AsyncPool, acquire: Callable[[], Flow[AsyncLease]], renew: bool, on_lost: OnLost | None
+    ) -> None:
         self._pool = pool
         self._acquire = acquire
         self._renew = renew
@@ -69,7 +72,9 @@ class AsyncLeaseBlock:
         self._lease: AsyncLease | None = None
 
     async def __aenter__(self) -> AsyncLease:
-        self._lease = lease = await self._pool._run(self._acquire)
+        if self._lease is not None:
+            raise RuntimeError("a lease block holds one lease at a time: call pool.lease() for each")
+        self._lease = lease = await self._pool._run(self._acquire())
         if self._renew:
             self._pool._renewer.add(lease, self._on_lost)
         return lease
@@ -102,6 +107,10 @@ class AsyncPool(PoolCore[AsyncLease]):
         owner: str | None = None,
     ) -> None:
         super().__init__(name, ttl, namespace, owner)
+        if not is_async(client):
+            raise TypeError(
+                f"an AsyncPool takes a client of asyncio; {type(client).__name__} for threads is for a Pool"
+            )
         self._client = client
         self._backend = backend = Backend(client, self._requests.keys)
         self._owns_client = False
@@ -122,7 +131,7 @@ class AsyncPool(PoolCore[AsyncLease]):
         owner: str | None = None,
         **options: Any,
     ) -> AsyncPool:
-        """See :meth:`relet.Pool.from_url`."""
+        """See :meth:`relet.Pool.from_url`. It asks the server: ``pool = await AsyncPool.from_url(…)``."""
         PoolCore(name, ttl, namespace, owner)  # bad arguments show before anything is sent
         pool = cls(await connect_async(url, **options), name, ttl, namespace=namespace, owner=owner)
         pool._owns_client = True
@@ -158,7 +167,7 @@ class AsyncPool(PoolCore[AsyncLease]):
         on_lost: Callable[[AsyncLease], object] | None = None,
     ) -> AsyncLeaseBlock:
         """See :meth:`relet.Pool.lease`. ``on_lost`` may be a coroutine function; it runs in a task of its own."""
-        return AsyncLeaseBlock(self, self._acquire(ttl, timeout, owner), renew, on_lost)
+        return AsyncLeaseBlock(self, partial(self._acquire, ttl, timeout, owner), renew, on_lost)
 
     async def renew(self, token: str, ttl: float | None = None) -> None:
         """See :meth:`relet.Pool.renew`."""

@@ -69,6 +69,11 @@ class Library:
             raise
 
 
+def is_async(client: object) -> bool:
+    """Whether the client is one of asyncio; False too for what is no client at all."""
+    return any(base.__module__.startswith(("redis.asyncio", "valkey.asyncio")) for base in type(client).__mro__)
+
+
 async def connect_async(url: str, **options: Any) -> Any:
     """Like :func:`connect`, for asyncio."""
     if not isinstance(url, str):
@@ -100,7 +105,7 @@ def close(client: Any) -> None:
 
 
 def connect(url: str, **options: Any) -> redis.Redis:
-    """A client for ``url`` (redis://, rediss://, unix://, sentinel://), of a cluster where the server is part of one."""
+    """A client for ``url`` (redis://, rediss://, unix://, sentinel://); of a cluster if the server is part of one."""
     if not isinstance(url, str):
         raise TypeError(f"a URL is text, not {url!r}")
     if url.startswith(SCHEME):

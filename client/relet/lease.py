@@ -102,6 +102,8 @@ class HeldLease:
     def _release(self) -> Flow[None]:
         if self._is_released:
             return
+        if self._is_lost:
+            raise self._requests.lost(self.resource)
         released = yield self._requests.release(self._token, self._grant)
         if not released:
             self._is_lost = True

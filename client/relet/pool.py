@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
 from relet.backend import MOVING_PAUSE_S, MOVING_S, Backend
-from relet.client import RAW, close, connect
+from relet.client import RAW, close, connect, is_async
 from relet.clock import monotonic
 from relet.core import PAGE, PoolCore, Resources
 from relet.flow import Flow, Progress, run
@@ -67,7 +68,7 @@ class Lease(HeldLease):
 class LeaseBlock:
     """What :meth:`Pool.lease` returns: acquires at the start of a ``with`` block, renews in it, releases at its end."""
 
-    def __init__(self, pool: Pool, acquire: Flow[Lease], renew: bool, on_lost: OnLost | None) -> None:
+    def __init__(self, pool: Pool, acquire: Callable[[], Flow[Lease]], renew: bool, on_lost: OnLost | None) -> None:
         self._pool = pool
         self._acquire = acquire
         self._renew = renew
@@ -75,7 +76,9 @@ class LeaseBlock:
         self._lease: Lease | None = None
 
     def __enter__(self) -> Lease:
-        self._lease = lease = self._pool._run(self._acquire)
+        if self._lease is not None:
+            raise RuntimeError("a lease block holds one lease at a time: call pool.lease() for each")
+        self._lease = lease = self._pool._run(self._acquire())
         if self._renew:
             self._pool._renewer.add(lease, self._on_lost)
         return lease
@@ -111,6 +114,10 @@ class Pool(PoolCore[Lease]):
         owner: str | None = None,
     ) -> None:
         super().__init__(name, ttl, namespace, owner)
+        if is_async(client):
+            raise TypeError(
+                f"a Pool takes a client for threads; {type(client).__name__} of asyncio is for an AsyncPool"
+            )
         self._client = client
         self._backend = backend = Backend(client, self._requests.keys)
         self._owns_client = False
@@ -197,7 +204,7 @@ class Pool(PoolCore[Lease]):
             PoolExhausted: none came free in time.
             LeaseLost: at the end of the block, if the lease was lost and the body raised nothing itself.
         """
-        return LeaseBlock(self, self._acquire(ttl, timeout, owner), renew, on_lost)
+        return LeaseBlock(self, partial(self._acquire, ttl, timeout, owner), renew, on_lost)
 
     def renew(self, token: str, ttl: float | None = None) -> None:
         """Move the deadline of a lease to ``ttl`` seconds from now (default: the pool's), for who kept only the token.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from relet.errors import LeaseLost, PoolDamaged, ReletError, ResourceUnknown, UnsupportedServer
+from relet.errors import LeaseLost, PoolDamaged, PoolExhausted, ReletError, ResourceUnknown, UnsupportedServer
 from relet.model import Grant, ResourceInfo, Stats
 from relet.names import Keys, decode_attributes, new_token
 from relet.scripts import Script, script
@@ -20,6 +20,7 @@ Argument = bytes | int
 
 LOST = -1
 UNKNOWN = -2
+TOO_MANY = -3
 READ_ONLY = "against a read only replica"
 """What all servers say there; Redis 6.2 puts other words before it, so that redis-py sees no ReadOnlyError."""
 
@@ -60,10 +61,19 @@ class Requests:
     def acquire_many(
         self, token: str, ttl_ms: int, owner: bytes, count: int, channel: bytes | None = None
     ) -> Request[list[Grant] | Standing]:
-        """``count`` leases, or a Standing: queued up if a ``channel`` is given, else none is free."""
+        """``count`` leases, or a Standing: queued up if a ``channel`` is given, else none is free.
+
+        Raises PoolExhausted if the pool does not have so many resources at all.
+        """
+
+        def decode(reply: Any) -> list[Grant] | Standing:
+            if reply == TOO_MANY:
+                raise PoolExhausted(f"pool {self.pool!r} does not have {count} resources")
+            return _grants_or_standing(reply)
+
         named = (token.encode(), ttl_ms, owner, count)
         arguments = named if channel is None else (*named, channel)
-        return Request(self._acquire, arguments, _grants_or_standing)
+        return Request(self._acquire, arguments, decode)
 
     def attend(self, waiters: Iterable[tuple[str, int]]) -> Request[tuple[Standing, list[list[Grant] | bool]]]:
         """(token, count) pairs, at most 250; answers for each its grants, True (in the queue) or False (ask again)."""
@@ -162,7 +172,8 @@ class Requests:
         if text.startswith("RELETDAMAGED "):
             return PoolDamaged(
                 f"pool {self.pool!r} is damaged: {text.removeprefix('RELETDAMAGED ')}. Nothing was granted; "
-                f"a key was deleted, evicted or changed by something other than relet"
+                f"a key was deleted, evicted or changed by something other than relet. Once nobody uses its resources, "
+                "destroy() the pool and add them anew"
             )
         if READ_ONLY in text:
             return UnsupportedServer(

@@ -84,7 +84,13 @@ class TaskAsker:
 
     async def _bounded(self, ask: Ask) -> Any:
         with self._backend.asking():
-            return await asyncio.wait_for(self._send(ask.request), ask.seconds)
+            return await asyncio.wait_for(self._sent(ask.request), ask.seconds)
+
+    async def _sent(self, request: Request[Any]) -> Any:
+        try:
+            return await self._send(request)
+        except self._library.connection_error:  # of an old connection: the server had closed it, or is no master now
+            return await self._send(request)
 
 
 class TaskLine:

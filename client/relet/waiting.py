@@ -31,7 +31,9 @@ def wait_in_line(
             try:
                 granted = yield from wait.turn()
             except Unreachable as lost:
-                if not (wait.reached or lost.stalled) or (ends_at is not None and monotonic() >= ends_at):
+                wait.failures += 1  # the first may be of a connection that has been closed since it was used last
+                is_hopeless = not (wait.reached or lost.stalled) and wait.failures > 1
+                if is_hopeless or (ends_at is not None and monotonic() >= ends_at):
                     raise
                 is_lost = True
             if granted is not None:
@@ -62,6 +64,7 @@ class _Wait:
         self.line: Line | None = None
         self.reached = False
         """The server has answered once."""
+        self.failures = 0
         self.seconds = ANSWER_S
 
     def turn(self) -> Generator[Effect, Any, Granted | None]:

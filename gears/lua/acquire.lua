@@ -13,11 +13,15 @@
 -- ->   a grant text for each (shared/grant.lua has the form)
 --      "wait <ms until the nearest deadline, 0 if it has passed, -1 if there is none> <now, ms>": queued up, now or before
 --      0  none is free, or not enough, or others wait
+--      -3 the pool does not have so many
 -- A call reclaims at most 32 lapsed leases before it chooses. What is rarely needed is included where it is needed.
 -- @include pool
 
 local token, ttl, owner = ARGV[2], ARGV[3], ARGV[4]
 local count, channel = tonumber(ARGV[5] or 1), ARGV[6]
+if not (tonumber(ttl) and count) then
+  return redis.error_reply('ERR the ttl and the count are numbers') -- while nothing has been done yet
+end
 local state = call('HMGET', root, 'fence', 'order', 'attributes', 'waiting', 't:' .. token)
 local order, waiting, held = state[2], state[4], state[5]
 
@@ -61,8 +65,12 @@ end
 -- @include damage
 -- @include nearest
 local wrong = damage()
-if wrong or not channel then
-  return wrong or 0
+if wrong then
+  return wrong
+elseif order and count > 1 and count > call('ZCARD', root .. ':resources') then
+  return -3 -- who waits for it would keep everybody else waiting
+elseif not channel then
+  return 0
 end
 local waiters = root .. ':waiters'
 if not call('ZSCORE', waiters, token) then

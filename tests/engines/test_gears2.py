@@ -5,10 +5,8 @@ These tests look at the keys with a plain client: relet's own calls would take l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
-from typing import Any
+from contextlib import closing
 
 import pytest
 import redis
@@ -17,67 +15,14 @@ from relet import Pool, ReletError, deploy, deployed, undeploy
 from relet.engines import gears2
 from tests.command import relet
 from tests.engines.gears import ROOT
-from tests.helpers import Raw, eventually, keys_left, lapse, lease_all, missing, names, take
-from tests.servers import Cluster, Server, Unavailable
+from tests.engines.gears2 import client, libraries, pool, shared, start
+from tests.helpers import Raw, eventually, lapse, lease_all, names, take
+from tests.servers import Server
 
-SERVER = "redis-stack-7.4"
+__all__ = ["client", "pool", "shared", "start"]  # fixtures
+
 RECLAIM_JS = ROOT / "gears" / "reclaim.js"
 ODD_NAMES = ["gpu 0", "{gpu}", "a:b:c", "rack{1}:slot 2", "}{", "Größe-№1", "🦊:🦊", "'\"\\", "x" * 512]
-Start = Callable[..., Server]
-
-
-@pytest.fixture(scope="module")
-def start() -> Iterator[Start]:
-    """Starts servers that a test may break or restart; all end with the module."""
-    with ExitStack() as stack:
-
-        def start_one(master: Server | None = None, **config: Any) -> Server:
-            try:
-                one = Server.start_replica_of(master, **config) if master else Server.start(SERVER, **config)
-            except Unavailable as reason:
-                missing(str(reason))
-            return stack.enter_context(one)
-
-        yield start_one
-
-
-@pytest.fixture(scope="module")
-def shared(start: Start) -> Server:
-    return start()
-
-
-@pytest.fixture
-def client(shared: Server) -> Iterator[redis.Redis]:
-    """A plain client. At the end there must be no key, and the libraries go."""
-    with closing(shared.client()) as one:
-        yield one
-        left = keys_left(one)
-        one.flushall()
-        for name in libraries(one):
-            one.execute_command("TFUNCTION", "DELETE", name)
-        assert not left
-
-
-@pytest.fixture
-def pool(client: redis.Redis) -> Iterator[Pool]:
-    one = Pool(client, "gpu")
-    yield one
-    one.destroy()
-
-
-def libraries(client: redis.Redis) -> dict[str, dict[str, Any]]:
-    """What is loaded, whoever did it: the trigger of each library, by the library's name."""
-    found = {}
-    for reply in client.execute_command("TFUNCTION", "LIST", "v", NEVER_DECODE=[]):
-        fields = _map(reply)
-        (trigger,) = fields["keyspace_triggers"] or [{}]
-        found[fields["name"].decode()] = _map(trigger)
-    return found
-
-
-def _map(reply: Any) -> dict[str, Any]:
-    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
-    return {name.decode(): value for name, value in pairs}
 
 
 def test_three_deployments_make_one_library(client: redis.Redis) -> None:
@@ -204,64 +149,6 @@ def test_one_who_waits_is_served(shared: Server, client: redis.Redis, pool: Pool
         lease.release()
 
 
-@pytest.mark.parametrize("how", ["append-only file", "snapshot"])
-def test_it_goes_on_after_a_restart(start: Start, how: str) -> None:
-    server = start(appendonly="yes" if how == "append-only file" else "no")
-    with closing(server.client()) as client:
-        before = deploy(client)
-        pool = Pool(client, "gpu")
-        raw = Raw(client, pool)
-        pool.add("r1", "r2")
-        take(pool, ttl=0.05)
-        eventually(lambda: set(raw.free()) == {"r1", "r2"}, "the first reclaim")
-        server.restart(save=how == "snapshot")
-        after = deployed(client)
-        assert after is not None
-        assert after.hash == before.hash
-        assert set(raw.free()) == {"r1", "r2"}, "what the trigger wrote was kept"
-        assert client.hget(raw.root, "lapsed") == b"1"
-        take(pool, ttl=0.05)
-        eventually(lambda: set(raw.free()) == {"r1", "r2"}, "the second reclaim")
-        pool.destroy()
-        assert not keys_left(client)
-    server.stop()
-
-
-def test_a_server_that_forgot_the_functions(start: Start) -> None:
-    """A restart without any persistence: `relet status` tells, and `deploy` brings them back."""
-    server = start()
-    last_line = "no function is deployed for this namespace: lapsed leases come back at the next call (relet deploy)"
-    with closing(server.client()) as client:
-        deploy(client)
-        assert last_line not in relet("--url", server.url, "status").out
-        server.restart()
-        assert deployed(client) is None
-        pool = Pool(client, "gpu")
-        pool.add("r")
-        for words in (["status"], ["status", "gpu"]):
-            assert relet("--url", server.url, *words).out.splitlines()[-1] == last_line
-            assert last_line not in relet("--url", server.url, "--json", *words).out
-        assert last_line not in relet("--url", server.url.replace("/0", "/1"), "status").out
-        assert relet("--url", server.url, "deploy").code == 0
-        assert last_line not in relet("--url", server.url, "status").out
-        take(pool, ttl=0.05)
-        eventually(lambda: set(Raw(client, pool).free()) == {"r"}, "the reclaim")
-        pool.destroy()
-    server.stop()
-
-
-@pytest.mark.parametrize("command", [["FLUSHALL", "SYNC"], ["FLUSHALL", "ASYNC"], ["FLUSHDB"]])
-def test_flushing_keeps_the_functions(client: redis.Redis, pool: Pool, command: list[str]) -> None:
-    """So it was seen of RedisGears 2.0.20. A version that drops them fails here; `deployed` then says so."""
-    deploy(client)
-    pool.add("r")
-    client.execute_command(*command)
-    assert deployed(client) is not None
-    pool.add("r")
-    take(pool, ttl=0.05)
-    eventually(lambda: set(Raw(client, pool).free()) == {"r"}, "the reclaim")
-
-
 def test_functions_that_somebody_deleted(client: redis.Redis) -> None:
     deploy(client)
     client.execute_command("TFUNCTION", "DELETE", "relet_relet")
@@ -269,35 +156,6 @@ def test_functions_that_somebody_deleted(client: redis.Redis) -> None:
     assert undeploy(client) == 0
     assert deploy(client).replaced == 0
     assert deployed(client) is not None
-
-
-def test_a_replica_gets_it_all_and_takes_over(start: Start) -> None:
-    master = start()
-    with closing(master.client()) as client:
-        deploy(client)
-        pool = Pool(client, "gpu")
-        pool.add("r1", "r2")
-        take(pool, ttl=0.05)
-        eventually(lambda: len(Raw(client, pool).free()) == 2, "the reclaim")
-        replica = start(master)
-        with closing(replica.client()) as copy:
-            there = Raw(copy, pool)
-            take(pool, ttl=0.3)
-            eventually(lambda: copy.hget(there.root, "lapsed") == b"2", "the reclaim on the replica")
-            assert set(there.free()) == {"r1", "r2"}
-            for refused in (deploy, undeploy):
-                with pytest.raises(ReletError, match="this server is a replica"):
-                    refused(copy)
-            running = deployed(copy)
-            assert running is not None
-            assert running.current
-            take(pool, ttl=0.3)
-            replica.wait_in_sync(master)
-            master.stop()
-            copy.replicaof("NO", "ONE")
-            eventually(lambda: set(there.free()) == {"r1", "r2"}, "the reclaim after the failover")
-            assert copy.hget(there.root, "lapsed") == b"3"
-            replica.stop()
 
 
 def test_an_event_in_another_database(shared: Server, client: redis.Redis, pool: Pool) -> None:
@@ -442,94 +300,3 @@ def test_a_dry_run_changes_nothing(shared: Server, client: redis.Redis) -> None:
     assert "TFUNCTION LOAD REPLACE #!js api_version=1.0 name=relet_lab\n" in text
     assert 'const NAMESPACE = "lab";' in text
     assert libraries(client) == {}
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    try:
-        one = Cluster.start(SERVER)
-    except Unavailable as reason:
-        missing(str(reason))
-    with one:
-        yield one
-
-
-@pytest.fixture
-def cluster_client(cluster: Cluster) -> Iterator[redis.RedisCluster]:
-    with closing(cluster.client()) as client:
-        deploy(client)
-        yield client
-        left = client.keys("*", target_nodes="primaries")
-        client.flushall(target_nodes="primaries")
-        undeploy(client)
-        assert not left
-
-
-def on_each_shard(cluster: Cluster, client: redis.RedisCluster) -> list[Pool]:
-    """Pools enough for every shard to have some."""
-    pools = [Pool(client, f"pool-{number}") for number in range(12)]
-    assert {cluster.owner(client.keyslot(root(pool))) for pool in pools} == {0, 1, 2}
-    return pools
-
-
-def root(pool: Pool) -> str:
-    return f"relet:pool:{{{pool.name}}}"
-
-
-def test_one_deployment_reaches_every_shard(cluster: Cluster, cluster_client: redis.RedisCluster) -> None:
-    pools = on_each_shard(cluster, cluster_client)
-    for pool in pools:
-        pool.add("r")
-        take(pool, ttl=0.05)
-    for pool in pools:
-        free = f"{root(pool)}:free"
-        eventually(lambda free=free: cluster_client.zcard(free) == 1, f"the reclaim in {pool.name}")
-        pool.destroy()
-    assert undeploy(cluster_client) == 1
-    assert deployed(cluster_client) is None
-
-
-def test_a_shard_that_forgot_the_functions_is_named(cluster: Cluster, cluster_client: redis.RedisCluster) -> None:
-    node = cluster.nodes[1]
-    node.restart()
-    eventually(lambda: _is_well(cluster), "the cluster to be well")
-    running = deployed(cluster_client)
-    assert running is not None
-    assert running.missing == (f"127.0.0.1:{node.port}",)
-    assert not running.current
-    last = relet("--url", cluster.url, "status").out.splitlines()[-1]
-    assert last.startswith(f"no function is deployed for this namespace on 127.0.0.1:{node.port}: ")
-    assert deploy(cluster_client).replaced == 1
-    again = deployed(cluster_client)
-    assert again is not None
-    assert again.current
-
-
-def _is_well(cluster: Cluster) -> bool:
-    for node in cluster.nodes:
-        with closing(node.client(decode_responses=True)) as client:
-            information: Any = client.execute_command("CLUSTER INFO")
-            if information["cluster_state"] != "ok":
-                return False
-    return True
-
-
-def test_a_lapse_while_the_slot_moves(cluster: Cluster, cluster_client: redis.RedisCluster) -> None:
-    """With half of the keys elsewhere nothing is touched; the lease comes back with the next call."""
-    pool = Pool(cluster_client, "moving")
-    pool.add("r")
-    slot = cluster_client.keyslot(root(pool))
-    source = cluster.owner(slot)
-    target = (source + 1) % 3
-    leased = f"{root(pool)}:leased"
-    take(pool, ttl=0.5)
-    cluster.begin_move(slot, target)
-    with closing(cluster.nodes[source].client()) as there:
-        eventually(lambda: libraries(there)["relet_relet"]["num_failed"] == 1, "the refused event")
-        assert set(there.keys()) == {name.encode() for name in (root(pool), leased, f"{root(pool)}:resources")}
-    cluster.move_keys(slot, source, target)
-    cluster.finish_move(slot, source, target)
-    assert pool.reclaim() == 1
-    take(pool, ttl=0.5)
-    eventually(lambda: cluster_client.zcard(f"{root(pool)}:free") == 1, "the reclaim on the new shard")
-    pool.destroy()

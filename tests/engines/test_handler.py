@@ -33,7 +33,7 @@ def test_how_it_registers(host: Host, pool: Pool) -> None:
 def test_lapsed_leases_come_back_with_their_events(host: Host, pool: Pool, client: redis.Redis) -> None:
     pool.add(names(20))
     held = take(pool)
-    lease_all(pool, 19, ttl=0.02)
+    lease_all(pool, 19, ttl=0.5)
     raw = Raw(client, pool)
     eventually(lambda: host.pump() >= 19, "19 events")
     assert set(raw.free()) == set(names(20)) - {held.resource}
@@ -45,7 +45,7 @@ def test_lapsed_leases_come_back_with_their_events(host: Host, pool: Pool, clien
 def test_odd_names(host: Host, make_pool: Callable[..., Pool], client: redis.Redis, pool: Pool) -> None:
     odd = make_pool(client, name=unique("Größe-🦊"), namespace=pool.namespace)
     odd.add(ODD_NAMES)
-    lease_all(odd, len(ODD_NAMES), ttl=0.02)
+    lease_all(odd, len(ODD_NAMES), ttl=0.5)
     eventually(lambda: host.pump() >= len(ODD_NAMES), "the events")
     assert set(Raw(client, odd).free()) == set(ODD_NAMES)
 

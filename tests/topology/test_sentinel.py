@@ -48,7 +48,8 @@ async def clients(driver: str, make: Callable[[], Any], count: int) -> AsyncIter
         yield made
     finally:
         for one in made:
-            await close_async(one) if driver == "tasks" else close(one)
+            for each in (one, *one.connection_pool.sentinel_manager.sentinels):
+                await close_async(each) if driver == "tasks" else close(each)
 
 
 def by_url(driver: str, sentinels: Sentinels) -> Callable[[], Any]:

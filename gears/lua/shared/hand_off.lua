@@ -18,14 +18,17 @@ local function hand_off(limit)
     more = not token or served >= limit
     if not token then
       break
+    elseif not more and count > spare and count > call('ZCARD', root .. ':resources') then
+      call('HDEL', root, 'w:' .. token) -- resources were removed: it asks again, and is told that there are not so many
     elseif more or count > spare then
       call('ZADD', waiters, place, token)
       break
+    else
+      call('HDEL', root, 'w:' .. token)
+      call('PUBLISH', channel, token .. ' ' .. grant_many(token, count, ttl, owner))
+      spare = spare - count
+      served = served + count
     end
-    call('HDEL', root, 'w:' .. token)
-    call('PUBLISH', channel, token .. ' ' .. grant_many(token, count, ttl, owner))
-    spare = spare - count
-    served = served + count
   end
   if count_waiting() > 0 then
     local left = more and 0 or nearest()
