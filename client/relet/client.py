@@ -11,6 +11,7 @@ from typing import Any
 import redis
 import redis.asyncio
 
+from relet.errors import ReletError
 from relet.line import Unreachable
 from relet.requests import READ_ONLY
 from relet.sentinel import SCHEME, master, master_async, sentinels_of
@@ -51,7 +52,7 @@ class Library:
         """Turns what says "not now" into Unreachable; lets every other answer and error pass."""
         try:
             yield
-        except self.authentication:
+        except (self.authentication, ReletError):  # PoolExhausted is a TimeoutError
             raise
         except self.timeout as error:
             raise Unreachable(error, stalled=True, silent=True) from error

@@ -180,18 +180,18 @@ def test_namespaces_side_by_side(client: redis.Redis) -> None:
     assert [deploy(client, space).replaced for space in spaces] == [1] * 5
     assert len(libraries(client)) == 5
     pools = [Pool(client, "gpu", namespace=space) for space in spaces]
-    for pool in pools:
-        pool.add("r1", "r2")
-        take(pool, ttl=0.05)
-    for pool in pools:
-        free = Raw(client, pool).free
-        eventually(lambda free=free: len(free()) == 2, f"the reclaim in {pool.namespace}")
+    for one in pools:
+        one.add("r1", "r2")
+        take(one, ttl=0.05)
+    for one in pools:
+        free = Raw(client, one).free
+        eventually(lambda free=free: len(free()) == 2, f"the reclaim in {one.namespace}")
     assert undeploy(client, "relet:lease") == 1
     assert len(libraries(client)) == 4
     assert [undeploy(client, space) for space in spaces] == [1, 0, 1, 1, 1]
-    for pool in pools:
-        assert pool.stats().lapsed == 1
-        pool.destroy()
+    for one in pools:
+        assert one.stats().lapsed == 1
+        one.destroy()
 
 
 def test_odd_names(client: redis.Redis) -> None:

@@ -159,6 +159,7 @@ def _queues() -> list[Vector]:
     two = {**waiter(9, "1"), **waiter(10, "2")}
     first = {"leased": {"r1": "<E+5000>"}, "lease:r1": (token(9), "<E+5000>")}
     served_first = {"lapsed": "1", "fence": "<F+0>", "granted": "8"}
+    line_of_many = {**waiter(9, "1", 3), **waiter(10, "2")}
     both = {"fence": "<F+1>", "granted": "9", "lapsed": "2", "waiting": "0"}
     leased_both = {"leased": {"r1": "<E+5000>", "r2": "<E+5000>"}}
     return [
@@ -221,16 +222,34 @@ def _queues() -> list[Vector]:
             (),
         ),
         _served(
-            "the first in line wants more than there is",
+            "the first in line wants more than the pool has",
             {**waiter(9, "1", 3), **waiter(10, "2")},
             {token(9): "4", token(10): "5"},
             {
-                "": {**root(2, waiting="2", lapsed="2"), **waiter(9, "1", 3), **waiter(10, "2")},
-                "free": {"r1": "1", "r2": "2"},
+                "": {**root(2), **served_first, "waiting": "0", "lapsed": "2", **_granted(10, "r1", "<F+0>")},
+                "free": {"r2": "2"},
+                "leased": {"r1": "<E+5000>"},
+                "lease:r1": (token(10), "<E+5000>"),
+            },
+            (("<wake>:2", f"{token(10)} <F+0> <E+5000> 5000 r1"),),
+            lapsing=2,
+        ),
+        Vector(
+            "the first in line wants more than there is",
+            {
+                "": {**root(3, waiting="2"), **lease("r1", 1), **lease("r2", 2, "2"), **line_of_many},
+                "leased": {"r1": "<T-30>", "r2": "<T-30>", "r3": "<T+60000>"},
+                "resources": ranks("r1", "r2", "r3"),
                 "waiters": {token(9): "4", token(10): "5"},
             },
-            (),
-            lapsing=2,
+            {
+                "": {**root(3, waiting="2", lapsed="2"), **line_of_many},
+                "free": {"r1": "1", "r2": "2"},
+                "leased": {"r3": "<T+60000>"},
+                "resources": ranks("r1", "r2", "r3"),
+                "waiters": {token(9): "4", token(10): "5"},
+            },
+            listening=("1", "2"),
         ),
         _served(
             "too little is left for the second in line",

@@ -24,24 +24,27 @@ START_TRIES = 5
 class Sentinels:
     """Sentinels of the master's own kind of server, of which most have to agree. Also a context manager."""
 
-    def __init__(self, master: Server, name: str, password: str) -> None:
+    def __init__(self, master: Server, name: str, password: str, master_password: str) -> None:
         """Prepares. Use `Sentinels.start()`."""
         self.name = name
         self.ports: list[int] = []
         self._master = master
         self._password = password
+        self._master_password = master_password
         self._folder = TemporaryDirectory(prefix="relet-sentinels-")
         self._processes: list[subprocess.Popen[bytes]] = []
 
     @classmethod
-    def start(cls, master: Server, *, count: int = 3, name: str = "mymaster", password: str = "") -> Sentinels:
+    def start(
+        cls, master: Server, *, count: int = 3, name: str = "mymaster", password: str = "", master_password: str = ""
+    ) -> Sentinels:
         """Starts `count` sentinels; returns once all know each other and the master's replicas.
 
-        `password` is the sentinels' own; the master's is taken from it.
+        `password` is the sentinels' own.
         """
         with closing(master.client()) as client:
             information: Any = client.info("replication")
-        sentinels = cls(master, name, password)
+        sentinels = cls(master, name, password, master_password)
         try:
             for _ in range(count):
                 sentinels._start_one(count // 2 + 1)
@@ -58,10 +61,8 @@ class Sentinels:
 
     @property
     def url(self) -> str:
-        """As `Pool.from_url` takes it."""
-        user = f":{self._master.password}@" if self._master.password else ""
-        query = f"?sentinel_password={self._password}" if self._password else ""
-        return f"sentinel://{user}{self.hosts}/{self.name}{query}"
+        """As `Pool.from_url` takes it, without passwords."""
+        return f"sentinel://{self.hosts}/{self.name}"
 
     def master_port(self) -> int:
         """The port of the master, as most of them see it."""
@@ -120,8 +121,8 @@ class Sentinels:
         ]
         if self._password:
             lines += [f"requirepass {self._password}", f"sentinel sentinel-pass {self._password}"]
-        if self._master.password:
-            lines.append(f"sentinel auth-pass {self.name} {self._master.password}")
+        if self._master_password:
+            lines.append(f'sentinel auth-pass {self.name} "{self._master_password}"')
         return "".join(f"{line}\n" for line in lines)
 
     def _answers(self, port: int) -> bool:

@@ -89,8 +89,11 @@ class Worker:
 
 
 @servers
-@pytest.mark.parametrize("blow", ["kill", "pause"])
-@pytest.mark.parametrize("way", [by_url, handed_in], ids=["url", "client"])
+@pytest.mark.parametrize(
+    ("way", "blow"),
+    [(by_url, "kill"), (by_url, "pause"), (handed_in, "kill")],
+    ids=["url-kill", "url-pause", "client-kill"],
+)
 def test_a_failover_under_load(
     way: Callable[[str, Sentinels], Callable[[], Any]],
     blow: str,
@@ -136,9 +139,11 @@ def test_a_failover_under_load(
 @servers
 def test_passwords_of_both(driver: str, spec: Spec) -> None:
     with (
-        Server.start(spec, requirepass=(SECRET,)) as master,
-        Sentinels.start(master, count=1, password=ITS_SECRET) as sentinels,
+        Server.start(spec) as master,
+        Sentinels.start(master, count=1, password=ITS_SECRET, master_password=SECRET) as sentinels,
     ):
+        with master.client() as client:
+            client.config_set("requirepass", SECRET)
         url = f"sentinel://:{QUOTED}@{sentinels.hosts}/mymaster/3?sentinel_password={ITS_SECRET}"
         by_query = f"sentinel://{sentinels.hosts}/mymaster/3?password={QUOTED}&sentinel_password={ITS_SECRET}"
 
