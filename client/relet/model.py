@@ -25,8 +25,8 @@ class Grant(NamedTuple):
 class Stats:
     """Counts of one instant. A lapsed lease counts as free and as lapsed, whether or not it was reclaimed yet.
 
-    ``total`` = ``free`` + ``leased`` + ``quarantined``; ``granted`` = ``released`` + ``lapsed`` + ``leased``.
-    The last three count since the pool was made.
+    ``total`` = ``free`` + ``leased`` + ``quarantined`` (0 in this version);
+    ``granted`` = ``released`` + ``lapsed`` + ``leased``. The last three count since the pool was made.
     """
 
     total: int
