@@ -13,7 +13,15 @@ gpu-0
 from relet.aio import AsyncLease, AsyncPool
 from relet.catalogue import pools
 from relet.deploy import Deployed, Deployment, deploy, deployed, undeploy
-from relet.errors import LeaseLost, PoolDamaged, PoolExhausted, ReletError, ResourceUnknown, UnsupportedServer
+from relet.errors import (
+    LeaseLost,
+    NotReplicated,
+    PoolDamaged,
+    PoolExhausted,
+    ReletError,
+    ResourceUnknown,
+    UnsupportedServer,
+)
 from relet.listener import Listener
 from relet.model import ResourceInfo, Stats
 from relet.pool import Lease, Pool
@@ -28,6 +36,7 @@ __all__ = [
     "Lease",
     "LeaseLost",
     "Listener",
+    "NotReplicated",
     "Pool",
     "PoolDamaged",
     "PoolExhausted",

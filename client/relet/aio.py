@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from relet.backend import MOVING_PAUSE_S, MOVING_S, Backend
 from relet.client import RAW, close_async, connect_async, is_async
 from relet.clock import monotonic
+from relet.confirming import confirm_async
 from relet.core import PAGE, PoolCore, Resources
 from relet.flow import Flow, Progress, run_async
 from relet.lease import HeldLease
@@ -19,6 +20,7 @@ from relet.model import Grant, ResourceInfo, Stats
 from relet.names import DEFAULT_NAMESPACE
 from relet.pool import CONNECTIONS
 from relet.renewing import OnLost
+from relet.replicas import Confirm
 from relet.requests import Request, Requests
 from relet.tasks import Background, TaskAsker, TaskLine, TaskRenewer
 
@@ -105,8 +107,9 @@ class AsyncPool(PoolCore[AsyncLease]):
         *,
         namespace: str = DEFAULT_NAMESPACE,
         owner: str | None = None,
+        min_replicas: int = 0,
     ) -> None:
-        super().__init__(name, ttl, namespace, owner)
+        super().__init__(name, ttl, namespace, owner, min_replicas)
         if not is_async(client):
             raise TypeError(
                 f"an AsyncPool takes a client of asyncio; {type(client).__name__} for threads is for a Pool"
@@ -129,11 +132,14 @@ class AsyncPool(PoolCore[AsyncLease]):
         *,
         namespace: str = DEFAULT_NAMESPACE,
         owner: str | None = None,
+        min_replicas: int = 0,
         **options: Any,
     ) -> AsyncPool:
         """See :meth:`relet.Pool.from_url`. It asks the server: ``pool = await AsyncPool.from_url(…)``."""
-        PoolCore(name, ttl, namespace, owner)  # bad arguments show before anything is sent
-        pool = cls(await connect_async(url, **options), name, ttl, namespace=namespace, owner=owner)
+        PoolCore(name, ttl, namespace, owner, min_replicas)  # bad arguments show before anything is sent
+        pool = cls(
+            await connect_async(url, **options), name, ttl, namespace=namespace, owner=owner, min_replicas=min_replicas
+        )
         pool._owns_client = True
         return pool
 
@@ -248,6 +254,8 @@ class AsyncPool(PoolCore[AsyncLease]):
             return await self._line.attach(effect.seconds)
         if isinstance(effect, Pause):
             return await self._line.pause(effect)
+        if isinstance(effect, Confirm):
+            return await self._background.finish(confirm_async(self._backend, effect))
         return await self._line.detach()
 
     async def _send(self, request: Request[T]) -> T:

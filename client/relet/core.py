@@ -17,6 +17,7 @@ from relet.names import (
     check_order,
     check_owner,
     check_pool,
+    check_replicas,
     check_resource,
     check_timeout,
     check_token,
@@ -26,6 +27,7 @@ from relet.names import (
     new_token_for,
     token_of,
 )
+from relet.replicas import confirmed
 from relet.requests import Requests
 from relet.waiting import give_up, wait_in_line
 
@@ -44,11 +46,12 @@ L = TypeVar("L", bound=HeldLease)
 class PoolCore(Generic[L]):
     """What :class:`relet.Pool` and ``AsyncPool`` share; ``_lease`` is their kind of lease."""
 
-    def __init__(self, name: str, ttl: float, namespace: str, owner: str | None) -> None:
+    def __init__(self, name: str, ttl: float, namespace: str, owner: str | None, min_replicas: int = 0) -> None:
         self._name = check_pool(name)
         self._namespace = check_namespace(namespace)
         self._ttl_ms = check_ttl(ttl)
         self._owner = None if owner is None else check_owner(owner)
+        self._min_replicas = check_replicas(min_replicas)
         self._requests = Requests(self._namespace, self._name)
 
     @property
@@ -83,7 +86,11 @@ class PoolCore(Generic[L]):
             raise
         if grant is None:
             return None
-        return self._lease(self._requests, grant, token, ttl_ms, lease_end(asked_at, grant.left_ms))
+        ends_at = lease_end(asked_at, grant.left_ms)
+        if self._min_replicas:
+            granted = yield from confirmed(self._requests, token, ttl_ms, [(grant, ends_at)], self._min_replicas)
+            ((grant, ends_at),) = granted
+        return self._lease(self._requests, grant, token, ttl_ms, ends_at)
 
     def _acquire(self, ttl: float | None, timeout: float | None, owner: str | None) -> Flow[L]:
         if timeout == 0 and check_timeout(timeout) == 0:
@@ -120,6 +127,8 @@ class PoolCore(Generic[L]):
             )
             free = "is free" if count == 1 else "are free"
             raise PoolExhausted(f"{what} {free}" if seconds == 0 else f"{what} came free within {timeout} s")
+        if self._min_replicas:
+            granted = yield from confirmed(self._requests, token, ttl_ms, granted, self._min_replicas)
         return [
             self._lease(self._requests, grant, token_of(token, number), ttl_ms, ends_at)
             for number, (grant, ends_at) in enumerate(granted, 1)

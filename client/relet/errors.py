@@ -5,6 +5,7 @@
     ReletError
     ├── PoolExhausted (also a TimeoutError)   none came free in time
     ├── LeaseLost                             the lease is no longer ours: stop using the resource
+    ├── NotReplicated                         too few replicas confirmed a lease in time (min_replicas): given back
     ├── PoolDamaged                           a key of the pool was deleted or changed by somebody else
     ├── ResourceUnknown                       the pool has no resource of that name
     └── UnsupportedServer                     the server cannot do what relet needs, or is a read-only replica
@@ -29,6 +30,10 @@ class LeaseLost(ReletError):
 
     Somebody else may be using the resource by now. Stop using it; nothing of the next holder's was touched.
     """
+
+
+class NotReplicated(ReletError):
+    """Fewer replicas than ``min_replicas`` confirmed a lease in time. It was given back; nothing is held."""
 
 
 class PoolDamaged(ReletError):

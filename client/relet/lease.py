@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from relet.clock import lease_end, monotonic
@@ -20,8 +21,17 @@ class HeldLease:
     """
 
     __slots__ = (
-        "__weakref__", "_ends_at", "_grant", "_is_lost", "_is_released", "_pid", "_requests", "_token", "_ttl_ms",
-    )  # fmt: skip
+        "__weakref__",
+        "_ends_at",
+        "_grant",
+        "_is_lost",
+        "_is_released",
+        "_on_renewal",
+        "_pid",
+        "_requests",
+        "_token",
+        "_ttl_ms",
+    )
 
     def __init__(self, requests: Requests, grant: Grant, token: str, ttl_ms: int, until: float) -> None:
         self._requests = requests
@@ -32,6 +42,7 @@ class HeldLease:
         self._is_lost = False
         self._is_released = False
         self._pid = os.getpid()
+        self._on_renewal: Callable[[], object] | None = None
 
     @property
     def resource(self) -> str:
@@ -93,6 +104,8 @@ class HeldLease:
         self._grant = self._grant._replace(deadline_ms=deadline_ms)
         self._ends_at = lease_end(asked_at, ttl_ms)
         self._ttl_ms = ttl_ms
+        if self._on_renewal is not None:
+            self._on_renewal()
 
     @property
     def _inherited(self) -> bool:

@@ -149,6 +149,15 @@ def check_count(count: object) -> int:
     return count
 
 
+def check_replicas(count: object) -> int:
+    """How many replicas have to confirm a lease."""
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError(f"min_replicas is a whole number, not {_shown(count)}")
+    if count < 0:
+        raise ValueError(f"min_replicas is 0 or more, not {count}")
+    return count
+
+
 def check_order(order: object) -> str:
     if order not in ORDERS:
         raise ValueError(f"an order is one of {', '.join(ORDERS)}, not {_shown(order)}")

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from relet.backend import MOVING_PAUSE_S, MOVING_S, Backend
 from relet.client import RAW, close, connect, is_async
 from relet.clock import monotonic
+from relet.confirming import confirm
 from relet.core import PAGE, PoolCore, Resources
 from relet.flow import Flow, Progress, run
 from relet.lease import HeldLease
@@ -18,6 +19,7 @@ from relet.line import Ask, Attach, Pause, Unreachable
 from relet.model import Grant, ResourceInfo, Stats
 from relet.names import DEFAULT_NAMESPACE
 from relet.renewing import OnLost
+from relet.replicas import Confirm
 from relet.requests import Request, Requests
 from relet.threads import Asker, Renewer, Stripes, ThreadLine
 
@@ -100,6 +102,8 @@ class Pool(PoolCore[Lease]):
         ttl: the default time to live of its leases, seconds (0.001 to 366 days).
         namespace: what all its keys begin with.
         owner: who holds its leases, for people to read; by default ``user@host:pid``.
+        min_replicas: how many replicas must have a lease before it is granted (renewals and releases are not waited
+            for). Where fewer confirm it within a second, or a third of its ttl, it is given back: NotReplicated.
 
     Making one sends nothing. A Pool may be shared by threads. Errors of the client (connection lost, …) pass through.
     """
@@ -112,8 +116,9 @@ class Pool(PoolCore[Lease]):
         *,
         namespace: str = DEFAULT_NAMESPACE,
         owner: str | None = None,
+        min_replicas: int = 0,
     ) -> None:
-        super().__init__(name, ttl, namespace, owner)
+        super().__init__(name, ttl, namespace, owner, min_replicas)
         if is_async(client):
             raise TypeError(
                 f"a Pool takes a client for threads; {type(client).__name__} of asyncio is for an AsyncPool"
@@ -135,6 +140,7 @@ class Pool(PoolCore[Lease]):
         *,
         namespace: str = DEFAULT_NAMESPACE,
         owner: str | None = None,
+        min_replicas: int = 0,
         **options: Any,
     ) -> Pool:
         """A pool with a client of its own, closed by :meth:`close` or at the end of a ``with`` block.
@@ -144,8 +150,8 @@ class Pool(PoolCore[Lease]):
                 ``sentinel://HOST,HOST…/MASTER`` (:mod:`relet.sentinel` has the rest of the form).
             options: for the client, as redis-py's ``Redis.from_url`` takes them.
         """
-        PoolCore(name, ttl, namespace, owner)  # bad arguments show before anything is sent
-        pool = cls(connect(url, **options), name, ttl, namespace=namespace, owner=owner)
+        PoolCore(name, ttl, namespace, owner, min_replicas)  # bad arguments show before anything is sent
+        pool = cls(connect(url, **options), name, ttl, namespace=namespace, owner=owner, min_replicas=min_replicas)
         pool._owns_client = True
         return pool
 
@@ -317,6 +323,8 @@ class Pool(PoolCore[Lease]):
             return self._line.attach()
         if isinstance(effect, Pause):
             return self._line.pause(effect)
+        if isinstance(effect, Confirm):
+            return confirm(self._backend, effect)
         return self._line.detach()
 
     def _send(self, request: Request[T]) -> T:

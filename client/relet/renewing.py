@@ -39,9 +39,11 @@ class Renewals:
 
     def add(self, lease: HeldLease, on_lost: OnLost | None) -> None:
         self._entries[lease.token] = _Entry(lease, on_lost, self._forget)
+        lease._on_renewal = self._wake  # one by hand may set another pace
         self._wake()
 
     def discard(self, lease: HeldLease) -> None:
+        lease._on_renewal = None
         if self._entries.pop(lease.token, None):
             self._wake()
 
@@ -73,12 +75,12 @@ class Renewals:
                         "leases of pool %r could not be renewed, and are tried again: %s", self._requests.pool, error
                     )
                 for entry, lease, _ in chunk:
-                    entry.due_at = min(monotonic() + min(lease.ttl * AGAIN, AGAIN_S), lease._ends_at)
+                    entry.again_at = min(monotonic() + min(lease.ttl * AGAIN, AGAIN_S), lease._ends_at)
                 continue
             for (entry, lease, ttl_ms), deadline_ms in zip(chunk, deadlines, strict=True):
                 if deadline_ms is not None:
+                    entry.again_at = None
                     lease._renewed(deadline_ms, ttl_ms, asked_at)
-                    entry.due_at = asked_at + lease.ttl / 3
                 elif not lease.released:
                     self._lose(lease, told)
         return told
@@ -98,13 +100,22 @@ class Renewals:
 
 
 class _Entry:
-    __slots__ = ("due_at", "lease", "on_lost")
+    __slots__ = ("again_at", "lease", "on_lost")
 
     def __init__(self, lease: HeldLease, on_lost: OnLost | None, forget: Callable[[str], None]) -> None:
         token = lease.token
         self.lease = weakref.ref(lease, lambda _: forget(token))
         self.on_lost = on_lost
-        self.due_at = lease._ends_at - lease.ttl * 2 / 3
+        self.again_at: float | None = None
+        """When a renewal that failed is tried again."""
+
+    @property
+    def due_at(self) -> float:
+        """A third of the ttl after the last renewal; at once for a lease that is forgotten."""
+        lease = self.lease()
+        if lease is None:
+            return 0.0
+        return self.again_at if self.again_at is not None else lease._ends_at - lease.ttl * 2 / 3
 
 
 def tell(lease: HeldLease, on_lost: OnLost) -> object:

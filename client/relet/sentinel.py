@@ -4,13 +4,15 @@
 
     sentinel://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/MASTER[/DB][?OPTION=VALUE&…]
 
-USER and PASSWORD are the master's. The options are redis-py's for a URL (``username``, ``password``, ``socket_timeout``,
-…) and for TLS ``ssl=true`` with ``ssl_ca_certs`` and the like; one that begins with ``sentinel_`` is for the connections
-to the sentinels themselves: ``sentinel_password``, ``sentinel_ssl``. Special characters are percent-encoded.
+USER and PASSWORD are the master's. The options are redis-py's for a URL (``username``, ``password``,
+``socket_timeout``, …) and for TLS ``ssl=true`` with ``ssl_ca_certs`` and the like; one that begins with ``sentinel_``
+is for the connections to the sentinels themselves: ``sentinel_password``, ``sentinel_ssl``. Special characters are
+percent-encoded.
 """
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -103,18 +105,28 @@ def sentinels_of(client: Any) -> list[Any]:
     return list(manager.sentinels) if isinstance(manager, (_Sentinel, _AsyncSentinel)) else []
 
 
+# While it asks, redis-py puts the sentinel that answered first in its list; of several callers at once, one may so put
+# another's place on top of it, and that sentinel is gone from the list. So each asks with a list of its own.
 class _Sentinel(redis.sentinel.Sentinel):
     def discover_master(self, service_name: str) -> Any:
+        mine = copy.copy(self)
+        mine.sentinels = list(self.sentinels)
         try:
-            return super().discover_master(service_name)  # type: ignore[no-untyped-call]
+            found = super(_Sentinel, mine).discover_master(service_name)  # type: ignore[no-untyped-call]
+            self.sentinels = mine.sentinels
+            return found
         except redis.sentinel.MasterNotFoundError:  # its text may hold the sentinels' password
             raise redis.sentinel.MasterNotFoundError(_none_knows(self.sentinels, service_name)) from None
 
 
 class _AsyncSentinel(redis.asyncio.sentinel.Sentinel):
     async def discover_master(self, service_name: str) -> Any:
+        mine = copy.copy(self)
+        mine.sentinels = list(self.sentinels)
         try:
-            return await super().discover_master(service_name)
+            found = await super(_AsyncSentinel, mine).discover_master(service_name)
+            self.sentinels = mine.sentinels
+            return found
         except redis.asyncio.sentinel.MasterNotFoundError:
             text = _none_knows(self.sentinels, service_name)
             raise redis.asyncio.sentinel.MasterNotFoundError(text) from None

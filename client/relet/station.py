@@ -140,6 +140,7 @@ class Station(Backend):
 
     def _listen(self) -> None:
         self._ear = self.connection(ANSWER_S)
+        self._ear.connect()  # by itself, a connection that Sentinel manages would not ask for the master
         self._ear.send_command("SUBSCRIBE", channel(self._database()))
         subject = f"subscription{self.on}"
         try:

@@ -137,13 +137,10 @@ def is_settled(client: redis.Redis, pool: Pool) -> None:
 @pytest.mark.usefixtures("notified")
 def test_a_thousand_lapse_and_nobody_calls(client: redis.Redis, pool: Pool) -> None:
     pool.add(names(1000))
-    told: list[tuple[str, int]] = []
-    with Listener(client, on_reclaim=lambda name, count: told.append((name, count))):
+    with Listener(client):
         lease_all(pool, 1000, ttl=0.5)
         all_free(pool, client, 1000)
-        eventually(lambda: sum(count for _, count in told) == 1000, "all to be told")
     assert lapsed(pool, client) == 1000
-    assert {name for name, _ in told} == {"gpu"}
     assert set(Raw(client, pool).free()) == set(names(1000))
 
 
@@ -293,15 +290,19 @@ def test_in_another_database_and_namespace(shared: Server) -> None:
 @pytest.mark.usefixtures("notified")
 def test_two_side_by_side_count_each_lapse_once(client: redis.Redis, pool: Pool) -> None:
     pool.add(names(1000))
-    told: list[int] = []
-    with (
-        Listener(client, on_reclaim=lambda _, n: told.append(n)),
-        Listener(client, on_reclaim=lambda _, n: told.append(n)),
-    ):
-        for _ in range(3):
+    told: list[tuple[str, int]] = []
+    both = [Listener(client, on_reclaim=lambda *words: told.append(words)) for _ in range(2)]
+    for lease in lease_all(pool, 1000, ttl=1)[-1:]:
+        lapse(lease)
+    already = lapsed(pool, client)  # where this machine is slow, by the last acquires
+    with both[0], both[1]:
+        all_free(pool, client, 1000)
+        eventually(lambda: sum(count for _, count in told) == 1000 - already, "all to be told")
+        assert {name for name, _ in told} == {"gpu"}
+        for done in (2000, 3000):
             lease_all(pool, 1000, ttl=0.6)
             all_free(pool, client, 1000)
-        eventually(lambda: sum(told) == 3000, "all to be told")
+            assert lapsed(pool, client) == done
     assert lapsed(pool, client) == 3000
     assert pool.stats().released == 0
 
@@ -607,10 +608,13 @@ def command(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [*COMMAND, "listen", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     )
+    guard = threading.Timer(60, process.kill)  # so that reading its output ends, whatever happens
+    guard.start()
     with process:
         try:
             yield process
         finally:
+            guard.cancel()
             process.kill()
 
 
@@ -666,17 +670,17 @@ def test_the_command_ends_when_nobody_reads_it(shared: Server, client: redis.Red
 
 
 def test_the_command_shows_no_password(start: Start) -> None:
-    server = start(requirepass="s3cr3t-pw")
+    server = start(requirepass="s3cr3t-pw", notify_keyspace_events="Ex")
     url = f"redis://:s3cr3t-pw@127.0.0.1:{server.port}"
     with command("--url", url) as process:
         line(process)
         server.kill()
         assert process.stderr is not None
-        said = [process.stderr.readline(), process.stderr.readline()]
+        said = process.stderr.readline()
         code, out, err = end(process, signal.SIGTERM)
     assert code == 0
-    assert "cannot be asked just now" in said[1]
-    assert "s3cr3t" not in out + err + "".join(said)
+    assert "cannot be asked just now" in said
+    assert "s3cr3t" not in out + err + said
     server.stop()
 
 

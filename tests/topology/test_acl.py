@@ -1,4 +1,4 @@
-"""Under the rights that gears/README.md gives everything works; with one fewer the error names it, and nothing is lost."""
+"""Under the rights that gears/README.md gives all works; with one fewer the error names it, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_keys_of_one_kind_alone(pattern: str, server: Server, admin: redis.Redis
             with pytest.raises(redis.ResponseError, match=r"lacks ~relet:lease:\{acl-\d+\}:"):
                 Pool(client, pool.name).try_acquire()
         else:
-            with pytest.raises(redis.ResponseError, match="one of the keys|access a key"):
+            with pytest.raises(redis.ResponseError, match=r"one of the keys|access a key"):
                 Pool(client, pool.name).try_acquire()
     assert set(Raw(admin, pool).free()) == {"r1"}
 

@@ -12,17 +12,23 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, TypeVar
 
+import pytest
 import redis
 import redis.asyncio
 
 from relet import AsyncPool, Pool
 from relet.client import close_async
+from tests.conftest import NAMES
 from tests.helpers import Raw, unique
 from tests.servers import Server
 
 T = TypeVar("T")
 
 DRIVERS = ("threads", "tasks")
+ALL_SERVERS = pytest.mark.parametrize("spec", NAMES, indirect=True)
+TWO_SERVERS = pytest.mark.parametrize("spec", ["valkey-9.1", "redis-6.2"], indirect=True)
+"""The newest and the oldest: where the server matters little and the test takes its time."""
+ONE_SERVER = pytest.mark.parametrize("spec", ["valkey-9.1"], indirect=True)
 GUARD_S = 60.0
 """Ends a test that hangs; no test is about it."""
 
@@ -110,7 +116,7 @@ class World:
                 task.cancel()
         if self.driver == "tasks" and self._tasks:
             await asyncio.wait(self._tasks)
-        if kind is None and self.cleans_up:
+        if self.cleans_up:
             for name, namespace in {(pool.name, pool.namespace) for pool in self._pools}:
                 Pool(self.redis, name, namespace=namespace).destroy()
         for pool in self._pools:

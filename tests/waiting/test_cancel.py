@@ -23,14 +23,13 @@ from relet import LeaseLost, Pool, PoolExhausted
 from tests.helpers import eventually, names, unique
 from tests.libraries import environment
 from tests.servers import Server
-from tests.waiting.drivers import GUARD_S, Driven, World
+from tests.waiting.drivers import GUARD_S, ONE_SERVER, TWO_SERVERS, Driven, World
 
 CANCELS = int(os.environ.get("RELET_TESTS_CANCELS", "300"))
 INTERRUPTS = int(os.environ.get("RELET_TESTS_INTERRUPTS", "60"))
 TTL_S = 1.0
 TOTAL = 3
 
-pytestmark = pytest.mark.parametrize("spec", ["valkey-9.1", "redis-6.2"], indirect=True)
 only_tasks = pytest.mark.parametrize("driver", ["tasks"])
 
 
@@ -114,6 +113,7 @@ async def settled(world: World, pool: Driven, others: set[asyncio.Task[Any]]) ->
     await world.until(lambda: asyncio.all_tasks() == others, f"no task to be left: {asyncio.all_tasks() - others}")
 
 
+@TWO_SERVERS
 @only_tasks
 async def test_random_cancellations(world: World) -> None:
     client = world.client()
@@ -146,6 +146,7 @@ async def test_random_cancellations(world: World) -> None:
     await lease.release()
 
 
+@ONE_SERVER
 @only_tasks
 @pytest.mark.parametrize("verb", VERBS, ids=[verb.__name__ for verb in VERBS])
 async def test_cancelled_at_every_step(verb: Callable[[Driven], Awaitable[None]], world: World) -> None:
@@ -167,6 +168,7 @@ async def test_cancelled_at_every_step(verb: Callable[[Driven], Awaitable[None]]
         await settled(world, pool, others)
 
 
+@TWO_SERVERS
 @only_tasks
 async def test_cancelled_with_the_grant_on_its_way(world: World) -> None:
     """What was granted in the moment of the cancellation goes to the next in line, not to nobody."""
@@ -186,6 +188,7 @@ async def test_cancelled_with_the_grant_on_its_way(world: World) -> None:
     assert (stats.free, stats.waiting, stats.lapsed) == (1, 0, 0)
 
 
+@TWO_SERVERS
 @only_tasks
 async def test_a_block_that_is_cancelled_is_left(world: World) -> None:
     """The resource is free again at once, and the body's CancelledError is what comes out."""
@@ -206,6 +209,7 @@ async def test_a_block_that_is_cancelled_is_left(world: World) -> None:
     assert (await pool.stats()).free == 1
 
 
+@TWO_SERVERS
 async def test_an_error_in_the_block_comes_out(world: World) -> None:
     """Also where the lease was lost in the meantime."""
     pool = world.pool()
@@ -220,6 +224,7 @@ async def test_an_error_in_the_block_comes_out(world: World) -> None:
         assert (await pool.stats()).free == 1
 
 
+@TWO_SERVERS
 def test_random_interrupts(server: Server) -> None:
     """A main thread is interrupted at random while a rival thread shares its pool; see interrupts.py."""
     pool = unique("interrupts")

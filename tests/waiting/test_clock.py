@@ -12,9 +12,8 @@ from relet import Pool
 from tests.helpers import names, take
 from tests.servers import Server
 from tests.waiting.children import children
-from tests.waiting.drivers import Driven, World, deadline_of, granted_at, in_order
+from tests.waiting.drivers import ONE_SERVER, TWO_SERVERS, Driven, World, deadline_of, granted_at, in_order
 
-pytestmark = pytest.mark.parametrize("spec", ["valkey-9.1", "redis-6.2"], indirect=True)
 TTL_S = 0.4
 
 
@@ -28,6 +27,7 @@ def no_events(server: Server) -> Iterator[None]:
         client.config_set("notify-keyspace-events", before)
 
 
+@TWO_SERVERS
 @pytest.mark.usefixtures("no_looking")
 async def test_a_lapse_reaches_the_waiter(world: World) -> None:
     pool = world.pool()
@@ -43,6 +43,7 @@ async def test_a_lapse_reaches_the_waiter(world: World) -> None:
     assert (stats.granted, stats.lapsed, stats.released) == (2, 1, 1)
 
 
+@ONE_SERVER
 @pytest.mark.usefixtures("no_looking")
 async def test_one_lapse_after_the_other(world: World) -> None:
     """Each waiter is granted a short lease that it lets lapse, to the last."""
@@ -57,6 +58,7 @@ async def test_one_lapse_after_the_other(world: World) -> None:
     assert in_order(leases)
 
 
+@TWO_SERVERS
 @pytest.mark.usefixtures("no_looking")
 async def test_a_grant_to_another_process_moves_the_clock(world: World) -> None:
     """Those behind know of a deadline in 600 s; the first is granted a lease that ends sooner, and says nothing."""
@@ -73,6 +75,7 @@ async def test_a_grant_to_another_process_moves_the_clock(world: World) -> None:
     await lease.release()
 
 
+@TWO_SERVERS
 @pytest.mark.usefixtures("no_looking")
 async def test_renewing_for_less_moves_the_clock(world: World) -> None:
     pool = world.pool()
@@ -86,6 +89,7 @@ async def test_renewing_for_less_moves_the_clock(world: World) -> None:
     await lease.release()
 
 
+@ONE_SERVER
 @pytest.mark.usefixtures("no_looking")
 async def test_renewing_for_more_moves_it_too(world: World) -> None:
     """The waiter is not served at the deadline that it knew first."""
@@ -101,6 +105,7 @@ async def test_renewing_for_more_moves_it_too(world: World) -> None:
     await lease.release()
 
 
+@ONE_SERVER
 @pytest.mark.usefixtures("no_looking")
 async def test_the_second_of_two_deadlines(world: World) -> None:
     """Who waits for two is not served at the first one, and its clock goes on to the next."""
@@ -114,6 +119,7 @@ async def test_the_second_of_two_deadlines(world: World) -> None:
     await pool.release_many(both)
 
 
+@ONE_SERVER
 async def test_a_thousand_lapses_at_once(world: World) -> None:
     """More than one call takes back."""
     pool = world.pool()
@@ -133,6 +139,7 @@ async def test_a_thousand_lapses_at_once(world: World) -> None:
         await pool.release_many(got[start : start + 250])
 
 
+@TWO_SERVERS
 async def test_the_holders_of_twenty_are_killed(world: World) -> None:
     """Twenty who wait are served, each at a deadline."""
     pool = world.pool()
@@ -155,6 +162,7 @@ async def test_the_holders_of_twenty_are_killed(world: World) -> None:
     assert (stats.granted, stats.lapsed, stats.free) == (40, 20, 20)
 
 
+@ONE_SERVER
 @pytest.mark.usefixtures("no_looking")
 async def test_waiting_costs_no_calls(world: World) -> None:
     """Fifty who wait for two seconds of which nothing comes: nobody polls."""

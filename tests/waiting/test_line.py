@@ -14,15 +14,9 @@ import redis
 from relet import Lease, LeaseLost, Pool, PoolExhausted
 from relet.names import new_token, new_token_for
 from relet.requests import decode_grants
-from tests.conftest import NAMES
 from tests.helpers import Raw, eventually, keys_left, lapse, names, take, unique
 from tests.waiting.children import children
-from tests.waiting.drivers import Driven, World, deadline_of, granted_at, in_order
-
-ALL_SERVERS = pytest.mark.parametrize("spec", NAMES, indirect=True)
-TWO_SERVERS = pytest.mark.parametrize("spec", ["valkey-9.1", "redis-6.2"], indirect=True)
-ONE_SERVER = pytest.mark.parametrize("spec", ["valkey-9.1"], indirect=True)
-
+from tests.waiting.drivers import ALL_SERVERS, ONE_SERVER, TWO_SERVERS, Driven, World, deadline_of, granted_at, in_order
 
 # -- order of arrival --------------------------------------------------------------------------------------------------
 

@@ -14,9 +14,7 @@ from relet import LeaseLost, Pool, PoolExhausted
 from tests.helpers import take
 from tests.servers import Server, Spec
 from tests.waiting.children import children
-from tests.waiting.drivers import DRIVERS, Driven, World, deadline_of, granted_at, in_order
-
-pytestmark = pytest.mark.parametrize("spec", ["valkey-9.1", "redis-6.2"], indirect=True)
+from tests.waiting.drivers import ONE_SERVER, TWO_SERVERS, Driven, World, deadline_of, granted_at, in_order
 
 
 @pytest.fixture
@@ -68,6 +66,7 @@ def forget_scripts(client: redis.Redis) -> None:
 BLOWS = [kill_listeners, kill_all, forget_scripts]
 
 
+@TWO_SERVERS
 @pytest.mark.parametrize("blow", BLOWS, ids=[blow.__name__ for blow in BLOWS])
 async def test_the_wait_goes_on_and_keeps_its_place(blow: Callable[[redis.Redis], None], world: World) -> None:
     pools = [world.pool("p")]
@@ -85,6 +84,7 @@ async def test_the_wait_goes_on_and_keeps_its_place(blow: Callable[[redis.Redis]
     assert (stats.granted, stats.lapsed, stats.waiting) == (10, 0, 0)
 
 
+@TWO_SERVERS
 @pytest.mark.parametrize("blow", BLOWS, ids=[blow.__name__ for blow in BLOWS])
 async def test_a_release_right_after_the_blow(blow: Callable[[redis.Redis], None], world: World) -> None:
     """Nobody listens in that moment; the resource is free then, or whoever asks again has it."""
@@ -100,6 +100,7 @@ async def test_a_release_right_after_the_blow(blow: Callable[[redis.Redis], None
     assert (await pool.stats()).lapsed == 0
 
 
+@TWO_SERVERS
 async def test_the_server_is_restarted_while_twenty_wait(world: World, own: Server) -> None:
     pools = [world.pool("p")]
     pools += [world.pool("p") for _ in range(3)]
@@ -116,6 +117,7 @@ async def test_the_server_is_restarted_while_twenty_wait(world: World, own: Serv
     assert (stats.granted, stats.lapsed, stats.waiting) == (21, 0, 0)
 
 
+@ONE_SERVER
 async def test_a_restart_that_forgets_everything(world: World, own: Server) -> None:
     """As after a failover to a replica that had nothing yet: somebody adds the resources anew."""
     pool = world.pool("p")
@@ -137,6 +139,7 @@ async def test_a_restart_that_forgets_everything(world: World, own: Server) -> N
         await held.release()
 
 
+@ONE_SERVER
 async def test_all_data_is_flushed_while_three_wait(world: World) -> None:
     pool = world.pool("p")
     await pool.add("r1")
@@ -152,6 +155,7 @@ async def test_all_data_is_flushed_while_three_wait(world: World) -> None:
 # -- a server that does not answer -------------------------------------------------------------------------------------
 
 
+@ONE_SERVER
 @pytest.mark.parametrize("timeout", [0.5, 3])
 async def test_a_server_that_stops_ends_a_bounded_wait(timeout: float, world: World, own: Server) -> None:
     """With the client library's own error: nobody knows whether a resource was free."""
@@ -166,6 +170,7 @@ async def test_a_server_that_stops_ends_a_bounded_wait(timeout: float, world: Wo
     assert all(isinstance(task.exception(), redis.RedisError) for task in done), [task.exception() for task in done]
 
 
+@ONE_SERVER
 async def test_a_server_that_was_stopped_before(world: World, own: Server) -> None:
     pool = world.pool("p")
     await pool.add("r1")
@@ -177,6 +182,7 @@ async def test_a_server_that_was_stopped_before(world: World, own: Server) -> No
     assert isinstance(waiter.exception(), redis.RedisError), waiter.exception()
 
 
+@ONE_SERVER
 async def test_a_server_that_is_gone_is_an_error_at_once(world: World, own: Server) -> None:
     """Who has never reached it has a wrong address, more likely than not."""
     pool = world.pool("p")
@@ -185,6 +191,7 @@ async def test_a_server_that_is_gone_is_an_error_at_once(world: World, own: Serv
         await asyncio.wait_for(pool.acquire(), 30)
 
 
+@ONE_SERVER
 async def test_who_waits_for_ever_waits_out_a_stopped_server(world: World, own: Server) -> None:
     pool = world.pool("p")
     await pool.add("r1")
@@ -211,6 +218,7 @@ IMPATIENT = {"socket_timeout": 0.2}
 STUBBORN = {"socket_timeout": 0.2, "retry_on_timeout": True}
 
 
+@ONE_SERVER
 @pytest.mark.parametrize("options", [{}, IMPATIENT, STUBBORN], ids=["default", "impatient", "stubborn"])
 @pytest.mark.parametrize("library", ["redis", "valkey"])
 async def test_the_clients_timeouts_do_not_end_the_wait(library: str, options: dict[str, Any], world: World) -> None:
@@ -236,14 +244,14 @@ async def test_the_clients_timeouts_do_not_end_the_wait(library: str, options: d
 # -- a process that is halted ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("served_by", DRIVERS)
-async def test_a_halted_waiter_learns_the_truth(served_by: str, world: World) -> None:
+@ONE_SERVER
+async def test_a_halted_waiter_learns_the_truth(world: World) -> None:
     """It is granted the resource while it stands still, and the lease lapses; the next is served, and it knows then."""
     pool = world.pool("p")
     holder = Pool(world.redis, "p")
     holder.add("r1")
     held = take(holder, 600)
-    with children(1, served_by, world.url, "p", ttl=0.6) as (halted,):
+    with children(1, world.driver, world.url, "p", ttl=0.6) as (halted,):
         halted.tell("hold")
         await world.until(lambda: world.waiting(pool) == 1, "the child to wait")
         halted.stop()
@@ -264,6 +272,7 @@ async def test_a_halted_waiter_learns_the_truth(served_by: str, world: World) ->
     assert world.raw(pool).token("r1") == lease.token
 
 
+@TWO_SERVERS
 @pytest.mark.parametrize("how", ["at once", "waited"])
 async def test_remaining_is_never_more_than_the_server_gives(how: str, world: World) -> None:
     pool, other = world.pool("p"), world.pool("p")
