@@ -34,9 +34,7 @@ def test_the_example_runs() -> None:
         assert (ran.returncode, ran.stderr) == (0, "")
         first, second = ran.stdout.splitlines()
         assert re.fullmatch(r"gpu-0 \{\} \d{16}", first)
-        assert second == (
-            "Stats(total=3, free=3, leased=0, waiting=0, quarantined=0, granted=1, released=1, lapsed=0)"
-        )
+        assert second == ("Stats(total=3, free=3, leased=0, waiting=0, quarantined=0, granted=1, released=1, lapsed=0)")
         client.flushall()
 
 

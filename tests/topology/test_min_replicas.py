@@ -205,7 +205,7 @@ class Referee:
 async def work(pool: Driven, referee: Referee, counts: list[int], number: int, over: asyncio.Event) -> None:
     while not over.is_set():
         try:
-            lease = await pool.acquire(ttl=20, timeout=2)
+            lease = await pool.acquire(ttl=5, timeout=2)
         except (ReletError, redis.RedisError):
             await asyncio.sleep(0.02)
             continue

@@ -42,7 +42,7 @@ class Session:
             ValueError: the URL is none.
         """
         if self._client is None:
-            over_tcp = self.url.startswith(("redis://", "rediss://"))
+            over_tcp = self.url.startswith(("redis://", "rediss://", "sentinel://"))
             options = {"socket_connect_timeout": PATIENCE_S, "socket_timeout": PATIENCE_S} if over_tcp else {}
             try:
                 self._client = connect(self.url, **options)
@@ -50,7 +50,8 @@ class Session:
                 source = "RELET_URL" if self.url_from == "RELET_URL" else "--url"
                 raise ValueError(
                     f"{source} is no URL of a server: {masked(self.url)}. It looks like "
-                    f"redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], rediss://… or unix://PATH, with the special "
+                    f"redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], rediss://…, unix://PATH or "
+                    f"sentinel://HOST[:PORT][,HOST…]/MASTER[/DB], with the special "
                     f"characters of a password percent-encoded"
                 ) from None
         return self._client
