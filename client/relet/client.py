@@ -95,14 +95,20 @@ async def connect_async(url: str, **options: Any) -> Any:
 
 async def close_async(client: Any) -> None:
     """Closes a client, and those by which it finds its master."""
-    for one in (client, *sentinels_of(client)):
+    sentinels = sentinels_of(client)
+    for one in (client, *sentinels):
         await (one.aclose if hasattr(one, "aclose") else one.close)()
+    if sentinels:  # redis-py before 5 takes the master's connections for somebody else's
+        await client.connection_pool.disconnect()
 
 
 def close(client: Any) -> None:
     """Like :func:`close_async`, for threads."""
-    for one in (client, *sentinels_of(client)):
+    sentinels = sentinels_of(client)
+    for one in (client, *sentinels):
         one.close()
+    if sentinels:
+        client.connection_pool.disconnect()
 
 
 def connect(url: str, **options: Any) -> redis.Redis:

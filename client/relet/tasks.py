@@ -189,7 +189,7 @@ class TaskLine:
                         _ring(place)
                     if channel != self._line.channel:
                         self._stir.set()
-        except Unreachable:
+        except Exception:
             if ears is self._ears:
                 await self.detach()
 
@@ -202,7 +202,7 @@ class TaskLine:
                 continue
             try:
                 await self._attend()
-            except Unreachable:
+            except Exception:  # whatever it is: those who wait ask again, and are told themselves
                 await self.detach()
 
     async def _attend(self) -> None:

@@ -18,6 +18,9 @@ from tests.servers import Cluster, Server, Spec
 from tests.topology.sentinels import Sentinels
 from tests.waiting.drivers import DRIVERS, Driven, World
 
+COPIER = "copier"
+"""The user as whom a replica asks its master."""
+
 servers = pytest.mark.parametrize("spec", ["redis-6.2", "valkey-9.1"], indirect=True)
 
 
@@ -219,7 +222,7 @@ async def work(pool: Driven, referee: Referee, counts: list[int], number: int, o
 
 @servers
 def test_a_master_is_killed_under_load(driver: str, spec: Spec) -> None:
-    """Six hold and release, all the resources are in use, and their master dies. The replica serves on."""
+    """Six hold and release, and their master dies when it has lost its replica. The replica serves on."""
 
     async def run(master: Server, replica: Server, sentinels: Sentinels) -> None:
         client = connect(sentinels.url) if driver == "threads" else await connect_async(sentinels.url)
@@ -234,6 +237,10 @@ def test_a_master_is_killed_under_load(driver: str, spec: Spec) -> None:
                     referee.enter(lease)
                 tasks = [world.start(work(pool, referee, counts, number, over)) for number in range(6)]
                 await world.until(lambda: min(counts) >= 10, "the load to run")
+                with master.client() as admin:
+                    admin.execute_command("ACL", "DELUSER", COPIER)  # the replica is cut off, and cannot come back
+                with contextlib.suppress(NotReplicated):
+                    referee.enter(await pool.acquire(ttl=600, timeout=10))
                 await asyncio.to_thread(master.kill)
                 await asyncio.to_thread(sentinels.wait_for_failover, master.port)
                 with await asyncio.to_thread(Server.start_replica_of, replica):
@@ -252,8 +259,14 @@ def test_a_master_is_killed_under_load(driver: str, spec: Spec) -> None:
         finally:
             await close_async(client) if driver == "tasks" else close(client)
 
-    with Server.start(spec) as master, Server.start_replica_of(master) as replica, Sentinels.start(master) as sentinels:
-        asyncio.run(run(master, replica, sentinels))
+    with Server.start(spec) as master:
+        with master.client() as admin:
+            admin.execute_command("ACL", "SETUSER", COPIER, "on", f">{COPIER}", "allkeys", "allchannels", "+@all")
+        with (
+            Server.start_replica_of(master, masteruser=COPIER, masterauth=COPIER) as replica,
+            Sentinels.start(master) as sentinels,
+        ):
+            asyncio.run(run(master, replica, sentinels))
 
 
 @pytest.mark.parametrize(("value", "error"), [(-1, ValueError), (True, TypeError), ("1", TypeError), (1.0, TypeError)])

@@ -139,7 +139,7 @@ async def test_a_thousand_lapses_at_once(world: World) -> None:
         await pool.release_many(got[start : start + 250])
 
 
-@TWO_SERVERS
+@ONE_SERVER
 async def test_the_holders_of_twenty_are_killed(world: World) -> None:
     """Twenty who wait are served, each at a deadline."""
     pool = world.pool()
@@ -165,11 +165,11 @@ async def test_the_holders_of_twenty_are_killed(world: World) -> None:
 @ONE_SERVER
 @pytest.mark.usefixtures("no_looking")
 async def test_waiting_costs_no_calls(world: World) -> None:
-    """Fifty who wait for two seconds of which nothing comes: nobody polls."""
+    """Fifty who wait for a second, in which nothing comes: nobody polls."""
     pool = world.pool()
     await pool.add("r1")
     held = await pool.acquire(ttl=600)
-    waiters = [await world.line_up(pool, pool.acquire(timeout=2)) for _ in range(50)]
+    waiters = [await world.line_up(pool, pool.acquire(timeout=1)) for _ in range(50)]
     before = world.calls()
     await asyncio.wait(waiters)
     assert {type(task.exception()).__name__ for task in waiters} == {"PoolExhausted"}

@@ -365,7 +365,7 @@ async def test_releasing_many_tells_which_were_lost(world: World) -> None:
 
 
 @ALL_SERVERS
-@pytest.mark.parametrize("timeout", [0, 0.001, 0.02, 0.2])
+@pytest.mark.parametrize("timeout", [0, 0.001, 0.05])
 @pytest.mark.parametrize("count", [1, 3])
 async def test_who_got_nothing_leaves_nothing(timeout: float, count: int, world: World) -> None:
     """Neither in a pool that is not there, nor in one where all are taken."""

@@ -38,7 +38,7 @@ def renewers() -> int:
 # -- as long as it is used ---------------------------------------------------------------------------------------------
 
 
-@TWO_SERVERS
+@ONE_SERVER
 async def test_a_lease_lives_much_longer_than_its_ttl(world: World) -> None:
     pool = world.pool(ttl=TTL_S)
     other = Pool(world.redis, pool.name)
@@ -49,7 +49,7 @@ async def test_a_lease_lives_much_longer_than_its_ttl(world: World) -> None:
         def on_time() -> bool:
             assert other.try_acquire() is None, "it was free"
             latest.append(deadline_of(lease))
-            return latest[-1] > first + 4 * TTL_S * 1000
+            return latest[-1] > first + 3000 * TTL_S
 
         await world.until(on_time, "the lease to be renewed")
         assert latest == sorted(latest)
@@ -67,8 +67,8 @@ async def test_without_renewal_it_lapses(world: World) -> None:
     with pytest.raises(LeaseLost, match="'r1'"):
         async with pool.lease(renew=False) as lease:
             assert renewers() == 0
-            await world.until(lambda: lease.lost, "the lease to lapse")
-            assert Pool(world.redis, pool.name).stats().lapsed == 1
+            await world.until(lambda: lease.lost, "the lease to lapse, as its holder sees it")
+            await world.until(lambda: Pool(world.redis, pool.name).stats().lapsed == 1, "the lease to lapse")
     assert lease.remaining() == 0
 
 
@@ -81,11 +81,11 @@ async def test_one_call_for_all_and_one_thread_or_task(world: World) -> None:
         assert renewers() == 1
         before, first = world.calls(), [deadline_of(lease) for lease in leases]
         await world.until(
-            lambda: all(deadline_of(lease) > was + 5 * TTL_S * 1000 for lease, was in zip(leases, first, strict=True)),
+            lambda: all(deadline_of(lease) > was + 3000 * TTL_S for lease, was in zip(leases, first, strict=True)),
             "all to be renewed",
         )
-        # In 5 ttl each is due 15 times; in the beginning some of them at times of their own.
-        assert world.calls() - before < 5 * 50
+        # In 3 ttl each is due 9 times; in the beginning some of them at times of their own.
+        assert world.calls() - before < 3 * 50
         assert renewers() == 1
     await world.until(lambda: renewers() == 0, "the renewer to end")
     assert (await pool.stats()).free == 50
@@ -97,8 +97,8 @@ async def test_leases_of_different_ttl(world: World) -> None:
     await pool.add(names(3))
     async with pool.lease(ttl=600) as long, pool.lease(ttl=TTL_S) as short, pool.lease(ttl=2 * TTL_S) as middle:
         until = {id(lease): deadline_of(lease) for lease in (long, short, middle)}
-        await world.until(lambda: deadline_of(middle) > until[id(middle)] + 3000 * TTL_S, "the middle one to live on")
-        assert deadline_of(short) > until[id(short)] + 3000 * TTL_S
+        await world.until(lambda: deadline_of(middle) > until[id(middle)] + 2000 * TTL_S, "the middle one to live on")
+        assert deadline_of(short) > until[id(short)] + 2000 * TTL_S
         assert not any(lease.lost for lease in (long, short, middle))
         assert deadline_of(long) == until[id(long)], "it was renewed long before it was due"
 
@@ -111,7 +111,7 @@ async def test_a_renewal_by_hand_sets_the_pace(world: World) -> None:
         await lease.renew(ttl=TTL_S)
         first = deadline_of(lease)
         assert lease.ttl == TTL_S
-        await world.until(lambda: deadline_of(lease) > first + 3000 * TTL_S or lease.lost, "it to be renewed")
+        await world.until(lambda: deadline_of(lease) > first + 2000 * TTL_S or lease.lost, "it to be renewed")
         assert not lease.lost
 
 
@@ -233,17 +233,16 @@ def own_world(driver: str, own: Server) -> World:
 @ONE_SERVER
 async def test_a_server_that_stops_for_less_than_the_ttl(own_world: World, own: Server) -> None:
     async with own_world as world:
-        pool = world.pool(ttl=4)
+        pool = world.pool(ttl=3.5)
         await pool.add("r1")
         told: list[Any] = []
         async with pool.lease(on_lost=told.append) as lease:
-            for _ in range(2):
-                deadline = deadline_of(lease)
-                await asyncio.to_thread(own.pause)
-                await world.until(lambda: lease.remaining() < 1.8, "renewals to fail")
-                await asyncio.to_thread(own.resume)
-                await world.until(lambda d=deadline: deadline_of(lease) > d or lease.lost, "the lease to be renewed")
-                assert not lease.lost
+            deadline = deadline_of(lease)
+            await asyncio.to_thread(own.pause)
+            await world.until(lambda: lease.remaining() < 1.8, "renewals to fail")
+            await asyncio.to_thread(own.resume)
+            await world.until(lambda: deadline_of(lease) > deadline or lease.lost, "the lease to be renewed")
+            assert not lease.lost
         assert told == []
         assert (await pool.stats()).lapsed == 0
 
