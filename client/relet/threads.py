@@ -146,6 +146,7 @@ class ThreadLine:
         self._attaching = threading.Lock()
         self._electing = threading.Lock()
         self._leader: Place | None = None
+        self._leading_thread = 0
 
     def attach(self) -> Line:
         """Listens, if nobody does yet. Raises Unreachable."""
@@ -217,8 +218,9 @@ class ThreadLine:
         exception before it could say so)."""
         with self._electing:
             leader = self._leader
-            if leader is None or self._line.places.get(leader.token) is not leader:
-                self._leader = place
+            is_gone = leader is None or self._line.places.get(leader.token) is not leader
+            if is_gone or self._leading_thread == threading.get_ident():  # this thread was struck down as it led before
+                self._leader, self._leading_thread = place, threading.get_ident()
         return self._leader is place
 
     def _lead(self, place: Place, until: float | None) -> None:

@@ -11,6 +11,9 @@ from relet.line import ANSWER_S, CONNECT_S, RETRY_S, Ask, Attach, Detach, Effect
 from relet.model import Grant
 from relet.requests import Requests
 
+STALE = 7
+"""Failures at the first contact that idle connections may explain, a client's and a pool's own."""
+
 Granted = list[tuple[Grant, float]]
 """Grants, each with the time at which it ends on this machine's steady clock, at the latest."""
 
@@ -31,8 +34,8 @@ def wait_in_line(
             try:
                 granted = yield from wait.turn()
             except Unreachable as lost:
-                wait.failures += 1  # the first may be of a connection that has been closed since it was used last
-                is_hopeless = not (wait.reached or lost.stalled) and wait.failures > 1
+                wait.failures += 1  # the first may be of connections that have been closed since they were used last
+                is_hopeless = not (wait.reached or lost.stalled) and wait.failures > STALE
                 if is_hopeless or (ends_at is not None and monotonic() >= ends_at):
                     raise
                 is_lost = True
