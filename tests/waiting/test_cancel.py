@@ -226,7 +226,7 @@ async def test_an_error_in_the_block_comes_out(world: World) -> None:
 
 @pytest.mark.skipif(
     "RELET_TESTS_INTERRUPTS" not in os.environ,
-    reason="about one run in twenty does not end, for a reason not found yet: set RELET_TESTS_INTERRUPTS to look for it",
+    reason="one run in twenty does not end, for a reason not found yet: set RELET_TESTS_INTERRUPTS to look for it",
 )
 @TWO_SERVERS
 def test_random_interrupts(server: Server) -> None:
