@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from relet.client import Library
+from relet.client import Library, plain_options
 from relet.line import ANSWER_S, CONNECT_S, Outage, Unreachable
 from relet.names import Keys
 from relet.requests import Request
@@ -77,8 +76,7 @@ class Backend:
     def connection(self, timeout: float | None = ANSWER_S) -> Any:
         """A connection like those of the client, but one that gives up in good time: ``timeout`` seconds an answer."""
         kind, like = self._recipe()
-        options = {
-            **like,
+        patience: dict[str, Any] = {
             "socket_timeout": timeout,
             "socket_connect_timeout": min(like.get("socket_connect_timeout") or CONNECT_S, CONNECT_S),
             "health_check_interval": 0,
@@ -86,12 +84,7 @@ class Backend:
             "retry_on_error": [],
             "retry": None,
         }
-        if _takes(kind, "protocol"):
-            options["protocol"] = 2
-        if _takes(kind, "maint_notifications_config"):
-            options.pop("maint_notifications_pool_handler", None)
-            options.pop("maint_notifications_config", None)
-        return kind(**options)
+        return kind(**{**plain_options(kind, like), **patience})
 
     def connection_pools(self) -> list[Any]:
         """The connection pools of a client for threads: one, or one a node of a cluster."""
@@ -119,9 +112,3 @@ class Backend:
 
     def _node(self) -> Any:
         return self.client.nodes_manager.get_node_from_slot(self.client.keyslot(self._root))
-
-
-def _takes(kind: Any, option: str) -> bool:
-    return any(
-        option in inspect.signature(base.__init__).parameters for base in kind.__mro__ if "__init__" in vars(base)
-    )

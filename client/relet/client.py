@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -33,6 +34,7 @@ class Library:
                 break
         else:
             raise TypeError(f"a pool wants a client of redis-py or valkey-py, not {client!r}")
+        self._name = name
         errors = importlib.import_module(f"{name}.exceptions")
         self.no_script: type[Exception] = errors.NoScriptError
         self.response_error: type[Exception] = errors.ResponseError
@@ -46,6 +48,21 @@ class Library:
             errors.SlotNotCoveredError,
         )
         """What a cluster answers while a slot moves, or a node is replaced."""
+
+    def is_plain(self, client: Any) -> bool:
+        """Whether the client sends commands as its library does, over the library's own kinds of connections.
+
+        False for one of a cluster or a sentinel, for a subclass that does it its own way, and for one that somebody
+        watches (tracing replaces ``execute_command``).
+        """
+        library = importlib.import_module(self._name)
+        original = getattr(library, "Valkey" if self._name == "valkey" else "Redis")
+        for method in ("execute_command", "parse_response"):
+            sends = getattr(type(client), method, None)
+            if sends is not getattr(original, method) or not inspect.isfunction(sends) or method in vars(client):
+                return False
+        pool = client.connection_pool
+        return all(kind.__module__ == f"{self._name}.connection" for kind in (type(pool), pool.connection_class))
 
     @contextmanager
     def unreachable(self) -> Iterator[None]:
@@ -68,6 +85,23 @@ class Library:
             if text.startswith(_SERVER_AWAY) or READ_ONLY in text or type(error).__name__ == "MasterDownError":
                 raise Unreachable(error, stalled=False) from error
             raise
+
+
+def plain_options(kind: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """A client's options for a connection of the class ``kind``, to make one outside of its connection pool."""
+    plain = dict(options)
+    if _takes(kind, "protocol"):
+        plain["protocol"] = 2
+    if _takes(kind, "maint_notifications_config"):  # news for the whole pool, of redis-py 7 and later
+        plain.pop("maint_notifications_pool_handler", None)
+        plain.pop("maint_notifications_config", None)
+    return plain
+
+
+def _takes(kind: Any, option: str) -> bool:
+    return any(
+        option in inspect.signature(base.__init__).parameters for base in kind.__mro__ if "__init__" in vars(base)
+    )
 
 
 def is_async(client: object) -> bool:

@@ -14,6 +14,7 @@ from relet.clock import monotonic
 from relet.confirming import confirm
 from relet.core import PAGE, PoolCore, Resources
 from relet.flow import Flow, Progress, run
+from relet.lane import Aside, lane_of
 from relet.lease import HeldLease
 from relet.line import Ask, Attach, Pause, Unreachable
 from relet.model import Grant, ResourceInfo, Stats
@@ -125,6 +126,7 @@ class Pool(PoolCore[Lease]):
             )
         self._client = client
         self._backend = backend = Backend(client, self._requests.keys)
+        self._lane = lane_of(client, backend.library)
         self._owns_client = False
         self._stripes = Stripes(CONNECTIONS)
         self._asker = Asker(backend, self._requests)
@@ -296,6 +298,8 @@ class Pool(PoolCore[Lease]):
         Leases stay as they are."""
         self._line.close()
         self._asker.close()
+        if self._lane is not None:
+            self._lane.close()
         if self._owns_client:
             close(self._client)
 
@@ -329,16 +333,16 @@ class Pool(PoolCore[Lease]):
 
     def _send(self, request: Request[T]) -> T:
         self._line.rest()
-        library, send = self._backend.library, self._client.execute_command
+        library = self._backend.library
         stripe = self._stripes[self._stripes.index()]
         patient_until = 0.0
         while True:
             try:
                 with stripe:
                     try:
-                        reply = send(*self._backend.command(request, whole=False), **RAW)
+                        reply = self._exchange(*self._backend.command(request, whole=False))
                     except library.no_script:  # the script did not run: sending it whole cannot do anything twice
-                        reply = send(*self._backend.command(request, whole=True), **RAW)
+                        reply = self._exchange(*self._backend.command(request, whole=True))
                 if not self._backend.proven:
                     self._backend.succeeded(request)
                 return request.decode(reply)
@@ -359,6 +363,14 @@ class Pool(PoolCore[Lease]):
                 self._drop_connections()
                 raise
             time.sleep(MOVING_PAUSE_S)
+
+    def _exchange(self, *command: Any) -> Any:
+        if self._lane is not None and self._backend.proven:  # the server was well when it was asked last
+            try:
+                return self._lane.exchange(*command)
+            except Aside:
+                pass
+        return self._client.execute_command(*command, **RAW)
 
     def _drop_connections(self) -> None:
         """After KeyboardInterrupt and the like: a connection may be back in its pool with its reply still to come."""

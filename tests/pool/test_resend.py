@@ -225,6 +225,7 @@ def test_a_server_that_stalls_under_a_client_as_it_comes(spec: Spec) -> None:
         pools = acquires, releases, by_token, renews, forced = [stalled.pool() for _ in range(5)]
         for pool in pools:
             pool.add("r1", "r2")
+            pool.stats()  # over the connection that is kept: one that had to be made anew would have sent nothing yet
         released, released_by_token, renewed, robbed = (take(pool) for pool in pools[1:])
         before = renewed._grant.deadline_ms
 
