@@ -74,8 +74,8 @@ elseif not channel then
 end
 local waiters = root .. ':waiters'
 if not call('ZSCORE', waiters, token) then
-  call('ZADD', waiters, call('HINCRBY', root, 'arrivals', 1), token)
-  call('HINCRBY', root, 'waiting', 1)
+  call('ZADD', waiters, call('HINCRBY', root, 'arrivals', '1'), token)
+  call('HINCRBY', root, 'waiting', '1')
 end
 call('HSET', root, 'w:' .. token, count .. ' ' .. ttl .. ' ' .. channel .. ' ' .. owner)
 return 'wait ' .. nearest() .. ' ' .. millis

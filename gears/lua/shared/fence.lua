@@ -4,6 +4,6 @@ local function next_fence(stored)
   if not stored or #stored < #micros or (#stored == #micros and stored < micros) then
     return micros
   end
-  call('HINCRBY', root, 'fence', 1)
+  call('HINCRBY', root, 'fence', '1')
   return call('HGET', root, 'fence')
 end

@@ -9,11 +9,11 @@ end
 
 -- Leases a resource that was just taken out of `free`.
 local function grant(name, home, token, fence, ttl, owner, attributes)
-  local deadline = now + ttl .. ''
+  local deadline = string.format('%d', now + ttl)
   call('ZADD', leased, deadline, name)
   call('SET', tracking .. name, token, 'PXAT', deadline)
   local record = token .. ' ' .. fence .. ' ' .. millis .. ' ' .. owner
   call('HSET', root, 'fence', fence, 't:' .. token, home .. ' ' .. name, 'r:' .. name, record)
-  call('HINCRBY', root, 'granted', 1)
+  call('HINCRBY', root, 'granted', '1')
   return grant_text(fence, deadline, ttl, name, attributes)
 end

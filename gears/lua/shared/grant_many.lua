@@ -10,7 +10,7 @@ local function grant_many(token, count, ttl, owner)
   local fences = { next_fence(state[1]) }
   for i = 2, count do
     call('HSET', root, 'fence', fences[i - 1])
-    call('HINCRBY', root, 'fence', 1)
+    call('HINCRBY', root, 'fence', '1')
     fences[i] = call('HGET', root, 'fence')
   end
   local taken = call('ZPOPMIN', free, count)

@@ -7,8 +7,8 @@
 -- resources sorted set  every resource by rank (the order in which they were added)
 -- tracking  prefix      of the strings whose expiry tells RedisGears that a deadline passed: a signal, no more
 --
--- Times are text where they are stored or compared with stored text: Lua's own conversion of a number is slow, and
--- µs have more digits than it keeps.
+-- Times and numbers are text where they are stored or compared with stored text: Lua's own conversion of a number is
+-- slow, and µs have more digits than it keeps.
 local call = redis.call
 local root, tracking = KEYS[1], ARGV[1]
 local free, leased = root .. ':free', root .. ':leased'
