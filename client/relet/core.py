@@ -37,6 +37,8 @@ CHUNK = 250
 """Names a call of add or remove: about a millisecond of the server's time."""
 SWEEP = 250
 """Lapsed leases a call of reclaim: about as long."""
+CLEAR = 125
+"""Names of each of its sets that a call of destroy clears: again as long."""
 PAGE = 250
 """Resources a call when they are listed."""
 
@@ -223,9 +225,9 @@ class PoolCore(Generic[L]):
                 return reclaimed
 
     def _destroy(self) -> Flow[None]:
-        left = yield self._requests.destroy(True, SWEEP)
+        left = yield self._requests.destroy(True, CLEAR)
         while left:
-            left = yield self._requests.destroy(False, SWEEP)
+            left = yield self._requests.destroy(False, CLEAR)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r} namespace={self._namespace!r} ttl={self.ttl:g}>"

@@ -1,30 +1,60 @@
 -- Delete the pool, its leases included. The caller repeats this until it is done.
 --
--- Atomic because no lease may be granted from what is half gone: the first call takes the pool away as a whole,
--- and what is left to do, the tracking keys of its leases, waits in `destroyed`.
+-- Atomic because no lease may be granted from what is half gone: the first call takes the pool away as a whole, by
+-- giving its keys other names. What they hold is deleted bit by bit, and not by one UNLINK: while a server's thread in
+-- the background frees 100,000 things, the commands beside it wait for memory, up to 80 ms.
 --
 -- KEYS 1  the pool's root hash
 -- ARGV 1  prefix of the tracking keys
---      2  how many leases to clear at most (1 to 1,000)
+--      2  how many names to take out of each set at most (1 to 1,000)
 --      3  "first" on the first call, else ""
--- ->   how many are left to clear; 0: nothing of the pool is left
+-- ->   how many are left in the fullest; 0: nothing of the pool is left
 -- @include pool
 -- @include waiters
 
-local destroyed = root .. ':destroyed'
+local gone = root .. ':destroyed'
+local sets = { ':leased', ':free', ':resources', ':leaving', ':ended', ':waiters' }
 if ARGV[3] == 'first' then
-  if call('EXISTS', leased) == 1 then
-    call('RENAME', leased, destroyed)
+  local waited = call('EXISTS', waiters) == 1
+  for _, part in ipairs({ '', ':attributes', unpack(sets) }) do
+    if call('EXISTS', root .. part) == 1 then
+      call('UNLINK', gone .. part) -- what an earlier pool of this name left, whose destroyer did not come to its end
+      call('RENAME', root .. part, gone .. part)
+    end
   end
-  call('UNLINK', root, free, root .. ':resources', root .. ':attributes', root .. ':leaving', root .. ':ended')
-  if call('UNLINK', waiters) == 1 then
-    tell_all(0)
-  end
-end
-local ended = call('ZPOPMIN', destroyed, ARGV[2])
-for i = 1, #ended, 2 do
-  if not call('ZSCORE', leased, ended[i]) then
-    call('DEL', tracking .. ended[i])
+  if waited then
+    tell_all('0')
   end
 end
-return call('ZCARD', destroyed)
+
+local fields, left = {}, 0
+for _, part in ipairs(sets) do
+  local taken = call('ZPOPMIN', gone .. part, ARGV[2])
+  local names = {}
+  for i = 1, #taken, 2 do
+    names[#names + 1] = taken[i]
+  end
+  for _, name in ipairs(names) do
+    if part == ':leased' then
+      local record = call('HGET', gone, 'r:' .. name)
+      fields[#fields + 1] = 'r:' .. name
+      fields[#fields + 1] = record and 't:' .. string.match(record, '^%S*')
+      if not call('ZSCORE', leased, name) then -- else a pool made anew has leased it
+        call('DEL', tracking .. name)
+      end
+    elseif part == ':waiters' then
+      fields[#fields + 1] = 'w:' .. name
+    end
+  end
+  if part == ':resources' and #names > 0 then
+    call('HDEL', gone .. ':attributes', unpack(names))
+  end
+  left = math.max(left, call('ZCARD', gone .. part))
+end
+if #fields > 0 then
+  call('HDEL', gone, unpack(fields))
+end
+if left == 0 then
+  call('UNLINK', gone, gone .. ':attributes')
+end
+return left

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from relet import Pool, Stats
-from relet.core import CHUNK, PAGE, SWEEP
+from relet.core import CHUNK, CLEAR, PAGE, SWEEP
 from tests.helpers import Raw, Recorder, eventually, names, take
 from tests.lapses import lapse_together
 from tests.servers import Server
@@ -98,8 +98,8 @@ def test_changing_the_order_and_destroying_go_in_batches(recorder: Recorder, mak
     assert {arguments[3] for arguments in calls(recorder)} == {CHUNK}
     recorder.sent.clear()
     pool.destroy()
-    assert len(calls(recorder)) == LAPSES // SWEEP
-    assert {arguments[0] for arguments in calls(recorder)} == {SWEEP}
+    assert len(calls(recorder)) == LAPSES // CLEAR
+    assert {arguments[0] for arguments in calls(recorder)} == {CLEAR}
 
 
 @pytest.mark.parametrize(("verb", "size"), [("add", 500), ("remove", 500), ("renew", 500), ("list", 1000)])

@@ -263,7 +263,7 @@ def test_destroy_leaves_nothing(pool: Pool, client: redis.Redis) -> None:
 
 
 def test_a_pool_made_anew_while_the_old_one_is_cleared_keeps_its_leases(pool: Pool, client: redis.Redis) -> None:
-    pool.add(names(3))
+    pool.add({name: {"a": 1} for name in names(3)})
     lease_all(pool, 3)
     left = pool._send(pool._requests.destroy(True, 1))
     assert left == 2
@@ -274,6 +274,20 @@ def test_a_pool_made_anew_while_the_old_one_is_cleared_keeps_its_leases(pool: Po
     assert [Raw(client, pool).token(lease.resource) for lease in fresh] == [lease.token for lease in fresh]
     for lease in fresh:
         lease.release()
+
+
+def test_a_destroyer_that_is_cut_short_hinders_nobody(pool: Pool, client: redis.Redis) -> None:
+    pool.add({name: {"a": 1} for name in names(5)})
+    lease_all(pool, 3)
+    pool._send(pool._requests.destroy(True, 1))
+    assert pool.stats().total == 0
+    pool.add(names(3))
+    lease_all(pool, 2)
+    pool.destroy()
+    assert [key for key in client.keys(f"{pool.namespace}:*") if b":lease:" not in key] == []
+    pool.destroy()
+    for name in names(5):
+        client.delete(Raw(client, pool).tracking + name)  # they would expire at their deadlines
 
 
 def test_a_missing_key_is_damage_and_no_lie(pool: Pool, client: redis.Redis) -> None:
