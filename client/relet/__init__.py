@@ -22,8 +22,9 @@ from relet.errors import (
     ResourceUnknown,
     UnsupportedServer,
 )
+from relet.events import Event
 from relet.listener import Listener
-from relet.model import ResourceInfo, Stats
+from relet.model import Policy, ResourceInfo, Stats
 from relet.pool import Lease, Pool
 
 __version__ = "0.1.0"
@@ -33,10 +34,12 @@ __all__ = [
     "AsyncPool",
     "Deployed",
     "Deployment",
+    "Event",
     "Lease",
     "LeaseLost",
     "Listener",
     "NotReplicated",
+    "Policy",
     "Pool",
     "PoolDamaged",
     "PoolExhausted",

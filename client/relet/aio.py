@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from types import TracebackType
@@ -13,11 +14,12 @@ from relet.client import RAW, close_async, connect_async, is_async
 from relet.clock import monotonic
 from relet.confirming import confirm_async
 from relet.core import PAGE, PoolCore, Resources
+from relet.events import Event
 from relet.flow import Flow, Progress, run_async
 from relet.lease import HeldLease
 from relet.line import Ask, Attach, Pause, Unreachable
-from relet.model import Grant, ResourceInfo, Stats
-from relet.names import DEFAULT_NAMESPACE
+from relet.model import Grant, Policy, ResourceInfo, Stats
+from relet.names import DEFAULT_NAMESPACE, check_after
 from relet.pool import CONNECTIONS
 from relet.renewing import OnLost
 from relet.replicas import Confirm
@@ -42,9 +44,9 @@ class AsyncLease(HeldLease):
         """See :meth:`relet.Lease.renew`."""
         await self._pool._run(self._renew(ttl))
 
-    async def release(self) -> None:
+    async def release(self, *, quarantine: str | None = None) -> None:
         """See :meth:`relet.Lease.release`."""
-        await self._pool._run(self._release())
+        await self._pool._run(self._release(quarantine))
 
     async def __aenter__(self) -> AsyncLease:
         return self
@@ -88,6 +90,18 @@ class AsyncLeaseBlock:
         if lease is not None:
             self._pool._renewer.discard(lease)
             await lease.__aexit__(kind, error, at)
+
+
+class AsyncCleaningBlock(AsyncLeaseBlock):
+    """What :meth:`AsyncPool.cleaning` returns: where the body raises, nothing has been cleaned."""
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if error is not None and self._lease is not None and not self._lease._inherited:
+            with contextlib.suppress(Exception):  # the body's own exception goes on, and says more
+                await self._lease.release(quarantine=f"cleaning failed: {type(error).__name__}")
+        await super().__aexit__(kind, error, at)
 
 
 class AsyncPool(PoolCore[AsyncLease]):
@@ -205,6 +219,14 @@ class AsyncPool(PoolCore[AsyncLease]):
             if not rank:
                 return
 
+    async def events(self, after: str | float = "0") -> AsyncIterator[Event]:
+        """See :meth:`relet.Pool.events`."""
+        last = check_after(after)
+        while page := await self._act(self._requests.events(last, PAGE)):
+            for event in page:
+                yield event
+            last = page[-1].id
+
     async def order(self) -> str | None:
         """See :meth:`relet.Pool.order`."""
         return await self._run(self._order())
@@ -212,6 +234,42 @@ class AsyncPool(PoolCore[AsyncLease]):
     async def set_order(self, order: str) -> None:
         """See :meth:`relet.Pool.set_order`."""
         await self._run(self._set_order(order))
+
+    async def quarantine(self, *resources: str, reason: str = "") -> int:
+        """See :meth:`relet.Pool.quarantine`."""
+        return await self._run(self._set_aside("quarantine", resources, reason))
+
+    async def restore(self, *resources: str) -> int:
+        """See :meth:`relet.Pool.restore`."""
+        return await self._run(self._restore("quarantine", resources))
+
+    async def drain(self, *resources: str, reason: str = "") -> int:
+        """See :meth:`relet.Pool.drain`."""
+        return await self._run(self._set_aside("drain", resources, reason))
+
+    async def undrain(self, *resources: str) -> int:
+        """See :meth:`relet.Pool.undrain`."""
+        return await self._run(self._restore("drain", resources))
+
+    def cleaning(
+        self,
+        ttl: float | None = None,
+        timeout: float | None = None,
+        *,
+        owner: str | None = None,
+        renew: bool = True,
+        on_lost: Callable[[AsyncLease], object] | None = None,
+    ) -> AsyncCleaningBlock:
+        """See :meth:`relet.Pool.cleaning`; used with ``async with``."""
+        return AsyncCleaningBlock(self, partial(self._clean, ttl, timeout, owner), renew, on_lost)
+
+    async def policy(self) -> Policy:
+        """See :meth:`relet.Pool.policy`."""
+        return await self._run(self._policy(None, None))
+
+    async def set_policy(self, *, on_lapse: str | None = None, on_release: str | None = None) -> Policy:
+        """See :meth:`relet.Pool.set_policy`."""
+        return await self._run(self._policy(on_lapse, on_release))
 
     async def reclaim(self) -> int:
         """See :meth:`relet.Pool.reclaim`."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
+from relet.aside import AsideCore
 from relet.clock import lease_end, monotonic
 from relet.errors import PoolExhausted
 from relet.flow import Flow, Progress
@@ -45,7 +46,7 @@ PAGE = 250
 L = TypeVar("L", bound=HeldLease)
 
 
-class PoolCore(Generic[L]):
+class PoolCore(AsideCore[L]):
     """What :class:`relet.Pool` and ``AsyncPool`` share; ``_lease`` is their kind of lease."""
 
     def __init__(self, name: str, ttl: float, namespace: str, owner: str | None, min_replicas: int = 0) -> None:
@@ -74,9 +75,13 @@ class PoolCore(Generic[L]):
     def _lease(self, requests: Requests, grant: Any, token: str, ttl_ms: int, ends_at: float) -> L:
         raise NotImplementedError
 
-    def _try_acquire(self, ttl: float | None, owner: str | None) -> Flow[L | None]:
+    def _asked(self, ttl: float | None, owner: str | None) -> tuple[int, bytes]:
+        """The ttl in ms and the owner of a lease that is asked for."""
         ttl_ms = self._ttl_ms if ttl is None else check_ttl(ttl)
-        named = (self._owner or default_owner()) if owner is None else check_owner(owner)
+        return ttl_ms, (self._owner or default_owner()) if owner is None else check_owner(owner)
+
+    def _try_acquire(self, ttl: float | None, owner: str | None) -> Flow[L | None]:
+        ttl_ms, named = self._asked(ttl, owner)
         token = new_token()
         asked_at = monotonic()
         try:
@@ -105,8 +110,7 @@ class PoolCore(Generic[L]):
 
     def _acquire_many(self, count: int, ttl: float | None, timeout: float | None, owner: str | None) -> Flow[list[L]]:
         check_count(count)
-        ttl_ms = self._ttl_ms if ttl is None else check_ttl(ttl)
-        named = (self._owner or default_owner()) if owner is None else check_owner(owner)
+        ttl_ms, named = self._asked(ttl, owner)
         seconds = check_timeout(timeout)
         token = new_token_for(count)
         asked_at = monotonic()

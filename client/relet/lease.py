@@ -9,7 +9,7 @@ from typing import Any
 from relet.clock import lease_end, monotonic
 from relet.flow import Flow
 from relet.model import Grant
-from relet.names import check_ttl
+from relet.names import check_reason, check_ttl
 from relet.requests import Requests
 
 
@@ -112,12 +112,16 @@ class HeldLease:
         """True in a fork's child: the lease is its parent's."""
         return self._pid != os.getpid()
 
-    def _release(self) -> Flow[None]:
+    def _release(self, quarantine: str | None = None) -> Flow[None]:
+        reason = None if quarantine is None else check_reason(quarantine)
         if self._is_released:
             return
         if self._is_lost:
             raise self._requests.lost(self.resource)
-        released = yield self._requests.release(self._token, self._grant)
+        if reason is None:
+            released = yield self._requests.release(self._token, self._grant)
+        else:
+            released = yield self._requests.set_aside(self._token, reason)
         if not released:
             self._is_lost = True
             raise self._requests.lost(self.resource)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 State = Literal["free", "leased", "quarantined"]
+Mark = Literal["quarantine", "drain", "cleaning", "leaving"]
 
 
 class Grant(NamedTuple):
@@ -23,9 +24,10 @@ class Grant(NamedTuple):
 
 @dataclass(frozen=True)
 class Stats:
-    """Counts of one instant. A lapsed lease counts as free and as lapsed, whether or not it was reclaimed yet.
+    """Counts of one instant. A lapsed lease counts as free (or as quarantined, if that is where the resource goes) and
+    as lapsed, whether or not it was reclaimed yet.
 
-    ``total`` = ``free`` + ``leased`` + ``quarantined`` (0 in this version);
+    ``total`` = ``free`` + ``leased`` + ``quarantined`` (those that are drained among them);
     ``granted`` = ``released`` + ``lapsed`` + ``leased``. The last three count since the pool was made.
     """
 
@@ -54,3 +56,18 @@ class ResourceInfo:
     fence: int | None = None
     token: None = None
     remaining: float | None = None
+    since: float | None = None
+    """Seconds that it has been leased, or kept aside; None where that is not known."""
+    mark: Mark | None = None
+    """Why it is kept aside, or what becomes of a leased one: ``"quarantine"`` or ``"drain"`` when it comes back,
+    ``"leaving"`` the pool then, ``"cleaning"``: its holder cleans it."""
+    reason: str | None = None
+    """What was said when it was marked so."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Where a pool's resources go that come back: ``"free"``, or ``"quarantine"`` for whoever cleans them."""
+
+    on_lapse: str = "free"
+    on_release: str = "free"

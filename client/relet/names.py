@@ -102,6 +102,38 @@ def check_owner(owner: object) -> bytes:
     return encoded
 
 
+def check_after(after: object) -> str:
+    """Where to begin in a log: an entry's id, or a time, as the server has it."""
+    if isinstance(after, str):
+        if not re.fullmatch(r"\d{1,19}(-\d{1,19})?", after):
+            raise ValueError(f"an event's id looks like 1700000000000-0, not {_shown(after)}")
+        return after
+    if isinstance(after, bool) or not isinstance(after, (int, float)):
+        raise TypeError(f"after is an event's id, or seconds since 1970, not {_shown(after)}")
+    if not 0 <= after < 1e13:
+        raise ValueError(f"after is in seconds since 1970, not {_shown(after)}")
+    return str(int(after * 1000))
+
+
+def check_reason(reason: object) -> bytes:
+    if not isinstance(reason, str):
+        raise TypeError(f"a reason is text, not {_shown(reason)}")
+    encoded = _encode("a reason", reason)
+    if len(encoded) > MAX_OWNER_BYTES:
+        raise ValueError(f"a reason has at most {MAX_OWNER_BYTES} bytes in UTF-8, not {len(encoded)}: {_shown(reason)}")
+    _refuse_controls("a reason", reason)
+    return encoded
+
+
+def check_destination(way: str, destination: object) -> str:
+    """Where a resource goes that comes back in a way; "" for None: as it was."""
+    if destination is None:
+        return ""
+    if destination not in ("free", "quarantine"):
+        raise ValueError(f'{way} is "free" or "quarantine", not {_shown(destination)}')
+    return str(destination)
+
+
 def check_attributes(resource: str, attributes: object) -> bytes:
     if not isinstance(attributes, Mapping):
         raise TypeError(f"the attributes of {_shown(resource)} are a mapping, not {_shown(attributes)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -13,12 +14,13 @@ from relet.client import RAW, close, connect, is_async
 from relet.clock import monotonic
 from relet.confirming import confirm
 from relet.core import PAGE, PoolCore, Resources
+from relet.events import Event
 from relet.flow import Flow, Progress, run
 from relet.lane import Aside, lane_of
 from relet.lease import HeldLease
 from relet.line import Ask, Attach, Pause, Unreachable
-from relet.model import Grant, ResourceInfo, Stats
-from relet.names import DEFAULT_NAMESPACE
+from relet.model import Grant, Policy, ResourceInfo, Stats
+from relet.names import DEFAULT_NAMESPACE, check_after
 from relet.renewing import OnLost
 from relet.replicas import Confirm
 from relet.requests import Request, Requests
@@ -47,13 +49,16 @@ class Lease(HeldLease):
         """
         self._pool._run(self._renew(ttl))
 
-    def release(self) -> None:
+    def release(self, *, quarantine: str | None = None) -> None:
         """Give the resource back. Once that is done, doing it again does nothing.
+
+        Args:
+            quarantine: give it into quarantine, for this reason: it wants cleaning or mending before anybody uses it.
 
         Raises:
             LeaseLost: the lease was over already. Nothing of the next holder's was touched.
         """
-        self._pool._run(self._release())
+        self._pool._run(self._release(quarantine))
 
     def __enter__(self) -> Lease:
         return self
@@ -91,6 +96,16 @@ class LeaseBlock:
         if lease is not None:
             self._pool._renewer.discard(lease)
             lease.__exit__(kind, error, at)
+
+
+class CleaningBlock(LeaseBlock):
+    """What :meth:`Pool.cleaning` returns: where the body raises, nothing has been cleaned."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is not None and self._lease is not None and not self._lease._inherited:
+            with contextlib.suppress(Exception):  # the body's own exception goes on, and says more
+                self._lease.release(quarantine=f"cleaning failed: {type(error).__name__}")
+        super().__exit__(kind, error, at)
 
 
 class Pool(PoolCore[Lease]):
@@ -273,6 +288,18 @@ class Pool(PoolCore[Lease]):
             if not rank:
                 return
 
+    def events(self, after: str | float = "0") -> Iterator[Event]:
+        """What the pool's log has of lapses, forced releases, adds, removes, quarantines: oldest first, about the last
+        2,000 entries.
+
+        Args:
+            after: the ``id`` of an event to go on behind it, or a time in seconds since 1970 to begin with.
+        """
+        last = check_after(after)
+        while page := self._send(self._requests.events(last, PAGE)):
+            yield from page
+            last = page[-1].id
+
     def order(self) -> str | None:
         """The order in which free resources are handed out; None where there is no pool yet."""
         return self._run(self._order())
@@ -283,6 +310,72 @@ class Pool(PoolCore[Lease]):
         While it runs, resources go out in a mixture of both orders; if it is cut short, run it again.
         """
         self._run(self._set_order(order))
+
+    def quarantine(self, *resources: str, reason: str = "") -> int:
+        """Keep resources aside for whoever cleans or mends them: a free one now, a leased one when it comes back.
+
+        Args:
+            reason: for people to read, at most 512 bytes.
+
+        Returns:
+            How many are aside now, or will be; those that were already have the new reason, and do not count.
+
+        Raises:
+            ResourceUnknown: the pool does not have some of them; the others are kept aside.
+        """
+        return self._run(self._set_aside("quarantine", resources, reason))
+
+    def restore(self, *resources: str) -> int:
+        """Bring resources back from quarantine, uncleaned if need be; what is drained stays so.
+
+        Returns:
+            How many were in quarantine, or would have gone there.
+
+        Raises:
+            ResourceUnknown: the pool does not have some of them; the others are restored.
+        """
+        return self._run(self._restore("quarantine", resources))
+
+    def drain(self, *resources: str, reason: str = "") -> int:
+        """Like :meth:`quarantine`, but no cleaner gets them either, until :meth:`undrain`."""
+        return self._run(self._set_aside("drain", resources, reason))
+
+    def undrain(self, *resources: str) -> int:
+        """Bring resources back that were drained; see :meth:`restore`."""
+        return self._run(self._restore("drain", resources))
+
+    def cleaning(
+        self,
+        ttl: float | None = None,
+        timeout: float | None = None,
+        *,
+        owner: str | None = None,
+        renew: bool = True,
+        on_lost: Callable[[Lease], object] | None = None,
+    ) -> CleaningBlock:
+        """Hold a resource from quarantine for a ``with`` block, to clean it: that which has been there longest.
+
+        It is free at the end of the block. If the body raises, or the lease lapses (the cleaner crashed) or is taken by
+        force, it is in quarantine again. The arguments are those of :meth:`lease`; a cleaner that waits looks twice a
+        second.
+
+        Raises:
+            PoolExhausted: nothing came into quarantine in time.
+        """
+        return CleaningBlock(self, partial(self._clean, ttl, timeout, owner), renew, on_lost)
+
+    def policy(self) -> Policy:
+        """Where resources go that come back."""
+        return self._run(self._policy(None, None))
+
+    def set_policy(self, *, on_lapse: str | None = None, on_release: str | None = None) -> Policy:
+        """Say where resources go that come back: ``"free"``, or ``"quarantine"``. The pool keeps it.
+
+        Args:
+            on_lapse: after a lease that lapsed; None: as it is.
+            on_release: after one that was released; None: as it is. After a forced release either counts.
+        """
+        return self._run(self._policy(on_lapse, on_release))
 
     def reclaim(self) -> int:
         """Take all lapsed leases back now, and say how many. Every acquire does so by itself, as far as it needs."""

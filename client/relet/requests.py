@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from relet.errors import LeaseLost, PoolDamaged, PoolExhausted, ReletError, ResourceUnknown, UnsupportedServer
-from relet.model import Grant, ResourceInfo, Stats
+from relet.events import Event
+from relet.events import decode as decode_events
+from relet.model import Grant, Policy, ResourceInfo, Stats
 from relet.names import Keys, decode_attributes, new_token
 from relet.scripts import Script, script
 
@@ -109,6 +111,40 @@ class Requests:
 
         return Request(script("force_release"), (encoded, new_token().encode()), decode)
 
+    def set_aside(self, token: str, reason: bytes) -> Request[bool]:
+        """Release into quarantine. False: lost."""
+        return Request(script("set_aside"), (token.encode(), reason), _is_released)
+
+    def clean(self, token: str, ttl_ms: int, owner: bytes) -> Request[Grant | None]:
+        """A lease of what has been in quarantine longest, or None: there is nothing to clean."""
+        return Request(script("clean"), (token.encode(), ttl_ms, owner), decode_grant)
+
+    def quarantine(self, kind: str, reason: bytes, resources: Sequence[bytes]) -> Request[list[int]]:
+        """At most 250 names; for each 1: aside now, 2: when it comes back, 0: was aside already, UNKNOWN."""
+        return Request(script("quarantine"), (kind.encode(), reason, *resources), list)
+
+    def restore(self, kind: str, resources: Sequence[bytes]) -> Request[list[int]]:
+        """At most 250 names; for each 1: restored, 0: was not aside for that, UNKNOWN."""
+        return Request(script("restore"), (kind.encode(), new_token().encode(), *resources), list)
+
+    def policy(self, on_lapse: str, on_release: str) -> Request[Policy | None]:
+        """Changes what is not ""; answers the policy then, or None: there is no such pool."""
+
+        def decode(reply: Any) -> Policy | None:
+            return None if reply == UNKNOWN else Policy(*reply.decode().split())
+
+        return Request(script("policy"), (on_lapse.encode(), on_release.encode()), decode)
+
+    def unknown(self, resources: Sequence[str], done: str) -> ResourceUnknown:
+        """The error for names that the pool does not have."""
+        return ResourceUnknown(
+            f"pool {self.pool!r} has no resource {', '.join(map(repr, resources))}: the others, if any, are {done}"
+        )
+
+    def missing(self) -> ReletError:
+        """The error where there is no pool."""
+        return ReletError(f"there is no pool {self.pool!r} yet: make it with add(…)")
+
     def add(self, order: str | None, resources: Sequence[tuple[bytes, bytes]]) -> Request[int]:
         """(name, attributes as JSON or empty) pairs, at most 500; answers how many were added."""
 
@@ -149,6 +185,10 @@ class Requests:
     def page(self, after: int, count: int) -> Request[tuple[int, list[ResourceInfo]]]:
         """Answers the rank to go on after (0: done), and resources in the order in which they were added."""
         return Request(script("list"), (after, count), _page)
+
+    def events(self, after: str, count: int) -> Request[list[Event]]:
+        """The log's next ``count`` entries, each of one or more events."""
+        return Request(script("events"), (after.encode(), count), decode_events)
 
     def destroy(self, first: bool, count: int) -> Request[int]:
         """Answers how many leases are left to clear."""
@@ -242,17 +282,22 @@ def _stats(reply: list[Any]) -> tuple[str, Stats]:
 
 def _page(reply: list[Any]) -> tuple[int, list[ResourceInfo]]:
     values = iter(reply[1:])
-    return int(reply[0]), [_info(*five) for five in zip(*[values] * 5, strict=True)]
+    return int(reply[0]), [_info(*eight) for eight in zip(*[values] * 8, strict=True)]
 
 
-def _info(name: bytes, attributes: bytes, left: int, fence: bytes, owner: bytes) -> ResourceInfo:
-    if left < 0:
-        return ResourceInfo(name.decode(), "free", decode_attributes(attributes))
+def _info(
+    name: bytes, attributes: bytes, left: int, fence: bytes, owner: bytes, state: bytes, since: int, mark: bytes
+) -> ResourceInfo:
+    is_leased = state == b"leased"
+    kind, _, reason = mark.decode("utf-8", "replace").partition(" ")
     return ResourceInfo(
         name.decode(),
-        "leased",
+        state.decode(),  # type: ignore[arg-type]
         decode_attributes(attributes),
-        owner=owner.decode("utf-8", "replace"),
+        owner=owner.decode("utf-8", "replace") if is_leased else None,
         fence=int(fence) if fence else None,
-        remaining=left / 1000,
+        remaining=left / 1000 if is_leased else None,
+        since=None if since < 0 or state == b"free" else since / 1000,
+        mark=kind or None,  # type: ignore[arg-type]
+        reason=reason or None,
     )

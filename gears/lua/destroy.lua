@@ -13,10 +13,10 @@
 -- @include waiters
 
 local gone = root .. ':destroyed'
-local sets = { ':leased', ':free', ':resources', ':leaving', ':ended', ':waiters' }
+local sets = { ':leased', ':free', ':resources', ':leaving', ':ended', ':waiters', ':quarantined', ':held' }
 if ARGV[3] == 'first' then
   local waited = call('EXISTS', waiters) == 1
-  for _, part in ipairs({ '', ':attributes', unpack(sets) }) do
+  for _, part in ipairs({ '', ':attributes', ':log', unpack(sets) }) do
     if call('EXISTS', root .. part) == 1 then
       call('UNLINK', gone .. part) -- what an earlier pool of this name left, whose destroyer did not come to its end
       call('RENAME', root .. part, gone .. part)
@@ -42,6 +42,8 @@ for _, part in ipairs(sets) do
       if not call('ZSCORE', leased, name) then -- else a pool made anew has leased it
         call('DEL', tracking .. name)
       end
+    elseif part == ':quarantined' or part == ':held' then
+      fields[#fields + 1] = 'q:' .. name
     elseif part == ':waiters' then
       fields[#fields + 1] = 'w:' .. name
     end
@@ -55,6 +57,6 @@ if #fields > 0 then
   call('HDEL', gone, unpack(fields))
 end
 if left == 0 then
-  call('UNLINK', gone, gone .. ':attributes')
+  call('UNLINK', gone, gone .. ':attributes', gone .. ':log')
 end
 return left

@@ -21,18 +21,18 @@
 local waiting, freed = '0', 0
 
 local function release(token, known_deadline, known_fence)
-  local state = call('HMGET', root, 'waiting', 't:' .. token)
-  local held = state[2]
+  local state = call('HMGET', root, 'waiting', 'policy', 't:' .. token)
+  local held = state[3]
   if held then
     local home, shortened, name = string.match(held, '^([^%s*]+)(%*?) (.*)$')
     local deadline = call('ZSCORE', leased, name)
     if deadline and tonumber(deadline) > now then
       call('ZREM', leased, name)
-      if tonumber(home) then
+      if tonumber(home) and not state[2] then
         call('ZADD', free, home, name)
       else
-        -- @include settle
-        settle(name, home, token)
+        -- @include come_back
+        come_back(name, home, token, state[2], 'release', 'released: ')
       end
       call('DEL', tracking .. name)
       call('HDEL', root, 't:' .. token, 'r:' .. name)

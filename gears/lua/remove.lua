@@ -14,23 +14,28 @@
 if not call('HGET', root, 'order') then
   return damage() or 0
 end
-local gone, marked = 0, 0
+local gone, marked, named = 0, 0, {}
 for i = 2, #ARGV do
   local name = ARGV[i]
   local deadline = call('ZSCORE', leased, name)
   if deadline and not live(deadline) then
     take_back({ name })
   end
-  if call('ZREM', free, name) == 1 then
+  if call('ZREM', free, name) == 1 or call('ZREM', quarantined, name) == 1 then
     call('ZREM', root .. ':resources', name)
     call('HDEL', root .. ':attributes', name)
+    call('HDEL', root, 'q:' .. name)
     gone = gone + 1
+    named[#named + 1] = name
   elseif live(deadline) and call('ZADD', root .. ':leaving', 'NX', deadline, name) == 1 then
     rehome(name, 'gone')
+    call('ZREM', held_back, name)
     marked = marked + 1
+    named[#named + 1] = name
   end
 end
 if gone > 0 then
   call('HINCRBY', root, 'total', -gone)
 end
+log_names('remove', named)
 return gone + marked

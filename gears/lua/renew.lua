@@ -25,6 +25,8 @@ for i = 2, #ARGV, 2 do
       call('SET', tracking .. name, token, 'PXAT', answer)
       if home == 'gone' then
         call('ZADD', root .. ':leaving', answer, name)
+      elseif home == 'held' or home == 'dirty' then
+        call('ZADD', root .. ':held', answer, name)
       end
       if tonumber(answer) < tonumber(deadline) then
         remember('f:', token, tonumber(deadline)) -- the deadline that the holder may still believe in

@@ -26,7 +26,7 @@ for i = 1, #page, 2 do
   if call('ZSCORE', free, name) then
     seed = (seed * 48271 + 1) % 2147483647
     call('ZADD', free, score(home, string.format('%08x', seed)), name)
-  elseif not call('ZSCORE', root .. ':leaving', name) then
+  elseif not call('ZSCORE', root .. ':leaving', name) and not call('HGET', root, 'q:' .. name) then
     rehome(name, home)
   end
 end

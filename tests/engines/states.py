@@ -59,6 +59,7 @@ class Place:
         wanted, there = dict(self._flat(self.vector.after)), self._read()
         lines = [f"not there: {key}" for key in wanted.keys() - there.keys()]
         lines += [f"too much: {key} = {there[key]!r}" for key in there.keys() - wanted.keys()]
+        lines += self._logged_differently()
         moments: set[int] = set()
         for key in wanted.keys() & there.keys():
             lines += self._unlike(key, wanted[key], there[key], moments)
@@ -121,10 +122,27 @@ class Place:
             elif kind == "zset":
                 pairs = self.client.zrange(raw, 0, -1, withscores=True)
                 found |= {f"{key} → {_text(name)}": f"{score:.17g}" for name, score in pairs}
-            else:
+            elif kind != "stream":
                 found[key] = _text(self.client.get(raw))
                 found[f"{key} expires"] = self._expiry(raw)
         return found
+
+    def _logged_differently(self) -> list[str]:
+        """Each lapse is in the log once: deadline, fence, since when, and owner, as the lease's record had them."""
+        before = {name: dict(self.vector.before.get(name, {})) for name in ("", "leased")}
+        after = dict(self.vector.after.get("leased", {}))
+        wanted = {}
+        for name, score in before["leased"].items():
+            if after.get(name) != score:
+                facts = before[""].get(f"r:{name}", "- 0 0 ").partition(" ")[2]
+                wanted[name] = f"{self._with_times(score)} {self._with_times(facts)}"
+        there: list[tuple[str, str]] = []
+        for _, entry in self.client.xrange(f"{self.root}:log"):
+            fields = [(_text(name), _text(value)) for name, value in entry.items()]
+            if fields[0] != ("event", "lapse") or len(fields) > 51:
+                return [f"logged {fields!r}"]
+            there += fields[1:]
+        return [] if sorted(there) == sorted(wanted.items()) else [f"logged {there!r}, not {wanted!r}"]
 
     def _expiry(self, key: bytes) -> str:
         if self._has_expiry_times:

@@ -394,7 +394,50 @@ def _others() -> list[Vector]:
             },
         ),
         Vector("a late event, the resource leased again", held, held),
+        *_aside(),
         Vector("an event in another database", held, held, database=1),
+    ]
+
+
+def _aside() -> list[Vector]:
+    """What was leased goes into quarantine: by the policy, as it was marked, or because it was to be cleaned."""
+    resources = ranks("r1", "r2", "r3")
+
+    def vector(
+        name: str, home: str, record: str, kept: str, place: str, policy: str = "", order: str = "rank"
+    ) -> Vector:
+        """r1 lapses; r2 is in quarantine, and r3 will be."""
+        fields = root(3, order, **({"policy": policy} if policy else {}))
+        other = {"q:r2": "quarantine <T-500> dirty", "q:r3": "drain 0 broken", **lease("r3", 3, "held")}
+        mine = {"q:r1": record} if record else {}
+        held = {"r3": "<T+60000>"}
+        return Vector(
+            name,
+            {
+                "": {**fields, **other, **mine, **lease("r1", 0xABCDEF, home)},
+                "leased": {"r1": "<T-30>", **held},
+                "held": {**held, **({"r1": "<T-30>"} if mine else {})},
+                "quarantined": {"r2": "<T-500>"},
+                "resources": resources,
+            },
+            {
+                "": {**fields, **other, "q:r1": kept, "lapsed": "1"},
+                "leased": held,
+                "held": held,
+                "quarantined": {"r2": "<T-500>", "r1": place},
+                "resources": resources,
+            },
+        )
+
+    return [
+        vector("quarantine by policy", "1", "", "quarantine <E+0> lapsed: me", "<E+0>", "lapse "),
+        vector(
+            "quarantine by policy, lru", "lru*", "", "quarantine <E+0> lapsed: me", "<E+0>", "lapse release ", "lru"
+        ),
+        vector("marked for quarantine", "held", "quarantine 0 a b ", "quarantine <E+0> a b ", "<E+0>"),
+        vector("marked for quarantine, the deadline moved", "held*", "quarantine 0 ", "quarantine <E+0> ", "<E+0>"),
+        vector("drained while leased", "held", "drain 0 power", "drain <E+0> power", "inf", "lapse "),
+        vector("a cleaner that crashed", "dirty", "quarantine <T-900> mud", "quarantine <E+0> mud", "<E+0>"),
     ]
 
 

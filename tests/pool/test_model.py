@@ -307,7 +307,10 @@ class PoolMachine(RuleBasedStateMachine):
                     resource.held.fence,
                     None,
                     info.remaining,
+                    info.since,
+                    "leaving" if resource.is_leaving else None,
                 )
+                assert info.since is not None
             else:
                 assert info == ResourceInfo(info.name, "free", resource.attributes)
 

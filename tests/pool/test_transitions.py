@@ -91,7 +91,9 @@ def test_a_lease_says_what_it_is(pool: Pool) -> None:
     (info,) = pool.resources()
     assert info.remaining is not None
     assert 0 < info.remaining <= 20
-    assert info == ResourceInfo("r1", "leased", {"a": 1}, "ann", lease.fence, None, info.remaining)
+    assert info == ResourceInfo("r1", "leased", {"a": 1}, "ann", lease.fence, None, info.remaining, info.since)
+    assert info.since is not None
+    assert 0 <= info.since < 20
     assert lease.token not in repr(info) + repr(lease)
     lease.release()
     assert (lease.lost, lease.released, lease.remaining()) == (False, True, 0)

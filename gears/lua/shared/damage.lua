@@ -4,14 +4,14 @@
 local function damage()
   local stored = call('HMGET', root, 'order', 'total')
   local total = call('ZCARD', root .. ':resources')
-  local placed = call('ZCARD', free) + call('ZCARD', leased)
+  local placed = call('ZCARD', free) + call('ZCARD', leased) + call('ZCARD', root .. ':quarantined')
   local what
   if not stored[1] then
     what = total + placed > 0 and 'its hash ' .. root .. ' is missing'
   elseif total ~= tonumber(stored[2]) then
     what = root .. ':resources holds ' .. total .. ' of ' .. (stored[2] or '?') .. ' resources'
   elseif placed ~= total then
-    what = free .. ' and ' .. leased .. ' together hold ' .. placed .. ' of ' .. total .. ' resources'
+    what = free .. ', ' .. leased .. ' and ' .. root .. ':quarantined together hold ' .. placed .. ' of ' .. total .. ' resources'
   end
   return what and redis.error_reply('RELETDAMAGED ' .. what) or nil
 end

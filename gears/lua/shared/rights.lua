@@ -28,6 +28,8 @@ do
     { 'ZMSCORE', pool, '' },
     { 'ZRANGE', pool, 0, 0 },
     { 'ZRANGEBYSCORE', pool, 0, 0 },
+    { 'XADD', pool, 'NOMKSTREAM', '*', '', '' },
+    { 'XRANGE', pool, '-', '+', 'COUNT', '1' },
     { 'PEXPIREAT', pool, 0 },
     { 'RENAME', pool, pool },
     { 'UNLINK', pool },
