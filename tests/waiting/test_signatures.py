@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from relet import AsyncLease, AsyncPool, Lease, Pool
-from relet.aio import AsyncLeaseBlock
-from relet.pool import LeaseBlock
+from relet.aio import AsyncCleaningBlock, AsyncLeaseBlock
+from relet.pool import CleaningBlock, LeaseBlock
 
 PAIRS = [(Pool, AsyncPool), (Lease, AsyncLease)]
 AWAITED_ONLY = {"aclose", "__aenter__", "__aexit__"}
 """What only the one for asyncio has."""
-AT_ONCE = {"lease", "remaining", "resources"}
+AT_ONCE = {"cleaning", "events", "lease", "remaining", "resources"}
 """What is not awaited, but gives something that is, or sends nothing."""
 
 
@@ -55,9 +55,9 @@ def test_all_parameters_of_a_pool() -> None:
 
 def test_blocks() -> None:
     """A pool, a lease and what ``lease()`` returns are for ``with``, or for ``async with``, never for both."""
-    for kind in (Pool, Lease, LeaseBlock):
+    for kind in (Pool, Lease, LeaseBlock, CleaningBlock):
         assert hasattr(kind, "__enter__")
         assert not hasattr(kind, "__aenter__")
-    for kind in (AsyncPool, AsyncLease, AsyncLeaseBlock):
+    for kind in (AsyncPool, AsyncLease, AsyncLeaseBlock, AsyncCleaningBlock):
         assert hasattr(kind, "__aenter__")
         assert not hasattr(kind, "__enter__")
