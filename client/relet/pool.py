@@ -82,8 +82,12 @@ class LeaseBlock:
         if self._lease is not None:
             raise RuntimeError("a lease block holds one lease at a time: call pool.lease() for each")
         self._lease = lease = self._pool._run(self._acquire())
-        if self._renew:
-            self._pool._renewer.add(lease, self._on_lost)
+        try:
+            if self._renew:
+                self._pool._renewer.add(lease, self._on_lost)
+        except BaseException as error:  # the block is not entered, so nobody will leave it
+            self.__exit__(type(error), error, None)
+            raise
         return lease
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -146,7 +146,6 @@ class ThreadLine:
         self._attaching = threading.Lock()
         self._electing = threading.Lock()
         self._leader: Place | None = None
-        self._leading_thread = 0
 
     def attach(self) -> Line:
         """Listens, if nobody does yet. Raises Unreachable."""
@@ -200,28 +199,28 @@ class ThreadLine:
         if place is None:
             time.sleep(max(0.0, (until or 0) - monotonic()))
             return
-        place.bell = SimpleQueue()
+        place.bell, place.present = SimpleQueue(), threading.Lock()
         try:
-            while not place.decided and (until is None or monotonic() < until):
-                if self._is_elected(place):
-                    self._lead(place, until)
-                else:
-                    _sleep(place, until)
+            with place.present:
+                while not place.decided and (until is None or monotonic() < until):
+                    if self._is_elected(place):
+                        self._lead(place, until)
+                    else:
+                        _sleep(place, until)
         finally:
-            if self._leader is place:
-                self._leader = None
             self._waited_at = monotonic()
             self._appoint()
 
     def _is_elected(self, place: Place) -> bool:
-        """True if this thread is to lead: nobody does, or the one who did is no longer in line (struck down by an
-        exception before it could say so)."""
+        """True if this thread is to lead: nobody else does."""
         with self._electing:
-            leader = self._leader
-            is_gone = leader is None or self._line.places.get(leader.token) is not leader
-            if is_gone or self._leading_thread == threading.get_ident():  # this thread was struck down as it led before
-                self._leader, self._leading_thread = place, threading.get_ident()
-        return self._leader is place
+            if not self._is_led():
+                self._leader = place
+            return self._leader is place
+
+    def _is_led(self) -> bool:
+        """Whether the leader is still there, by the lock that it holds: however it ended, it holds that no more."""
+        return self._leader is not None and self._leader.present.locked()
 
     def _lead(self, place: Place, until: float | None) -> None:
         line = self._line
@@ -263,9 +262,11 @@ class ThreadLine:
                 _ring(place)
 
     def _appoint(self) -> None:
-        """Wakes one who waits, to lead from now on."""
+        """Wakes one who waits, to lead from now on, if nobody does."""
+        if self._is_led():
+            return
         for place in list(self._line.places.values()):
-            if not place.decided and place.bell is not None:
+            if place.bell is not None:
                 _ring(place)
                 return
 
@@ -301,7 +302,7 @@ class Renewer:
             self._reset()
         self._renewals.add(lease, on_lost)
         with self._starting:
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():  # an interrupt may have kept it from starting
                 self._thread = threading.Thread(target=self._work, name="relet-renewer", daemon=True)
                 self._thread.start()
 
@@ -310,13 +311,12 @@ class Renewer:
             self._renewals.discard(lease)
 
     def _work(self) -> None:
-        while True:
+        while self._thread is threading.current_thread():
             next_at = self._renewals.next_at()
             if next_at is None:
                 with self._starting:
                     if self._renewals.next_at() is None:
                         self._thread = None
-                        return
                 continue
             if next_at > monotonic():
                 with contextlib.suppress(Empty):
