@@ -23,7 +23,7 @@ import redis
 from relet import Pool, PoolExhausted
 
 TTL_S = 0.5
-GUARD_S = 30.0
+GUARD_S = 20.0
 LONGEST_S = 0.006
 
 wrong: list[str] = []
