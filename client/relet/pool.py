@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
+from relet.asking import Asker, Stripes
 from relet.backend import MOVING_PAUSE_S, MOVING_S, Backend
 from relet.client import RAW, close, connect, is_async
 from relet.clock import monotonic
@@ -22,7 +24,7 @@ from relet.names import DEFAULT_NAMESPACE
 from relet.renewing import OnLost
 from relet.replicas import Confirm
 from relet.requests import Request, Requests
-from relet.threads import Asker, Renewer, Stripes, ThreadLine
+from relet.threads import Renewer, ThreadLine
 
 T = TypeVar("T")
 
@@ -342,7 +344,7 @@ class Pool(PoolCore[Lease]):
         patient_until = 0.0
         while True:
             try:
-                with stripe:
+                with (mine := threading.Lock()), stripe.after(mine), stripe.lock:
                     try:
                         reply = self._exchange(*self._backend.command(request, whole=False))
                     except library.no_script:  # the script did not run: sending it whole cannot do anything twice
