@@ -8,6 +8,7 @@ An error of the driver's is thrown into the flow, which may handle it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -19,16 +20,20 @@ Progress = Callable[[int], object]
 
 
 def run(flow: Flow[T], act: Callable[[Any], Any]) -> T:
-    """Runs a flow whose effects ``act`` performs."""
+    """Runs a flow whose effects ``act`` performs.
+
+    KeyboardInterrupt may strike between two steps, too: it is thrown into the flow all the same, to clean up.
+    """
     try:
         effect = next(flow)
         while True:
             try:
-                answer = act(effect)
+                while True:  # in here also the jump back, at which Python looks for signals
+                    effect = flow.send(act(effect))
             except BaseException as error:
+                if getgeneratorstate(flow) == GEN_CLOSED:
+                    raise
                 effect = flow.throw(error)
-            else:
-                effect = flow.send(answer)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
 

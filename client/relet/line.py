@@ -63,7 +63,7 @@ class Outage:
 class Place:
     """One waiter's place in line. ``outcome`` is what it waits for: grants, or that it has to ask again."""
 
-    __slots__ = ("ask_again", "bell", "count", "grants", "token")
+    __slots__ = ("ask_again", "bell", "count", "grants", "present", "token")
 
     def __init__(self, token: str, count: int) -> None:
         self.token = token
@@ -72,6 +72,8 @@ class Place:
         self.ask_again = False
         self.bell: Any = None
         """How the driver wakes this waiter."""
+        self.present: Any = None
+        """How the driver of threads sees whether the waiter is still there."""
 
     @property
     def decided(self) -> bool:
@@ -114,6 +116,7 @@ class Line:
     def __init__(self, requests: Requests) -> None:
         self.requests = requests
         self.places: dict[str, Place] = {}
+        """Those that are not decided yet."""
         self.server_time = ServerTime()
         self.channel = b""
         self._nearest_at: float | None = None
@@ -127,7 +130,7 @@ class Line:
 
     def join(self, token: str, count: int) -> Place:
         place = self.places.get(token)
-        if place is None or place.decided:
+        if place is None:
             place = self.places[token] = Place(token, count)
         return place
 
@@ -137,7 +140,7 @@ class Line:
     def broken(self) -> list[Place]:
         """The connection is lost: everybody has to ask again, over a new one."""
         self._nearest_at = None
-        return [place for place in self.places.values() if _decide(place, None)]
+        return [place for place in list(self.places.values()) if self._decide(place, None)]
 
     def told(self, standing: Standing, asked_at: float) -> None:
         """An answer of the server's to a request sent at ``asked_at``: when the nearest deadline comes."""
@@ -151,7 +154,7 @@ class Line:
             return []
         token, _, texts = message.partition(b" ")
         place = self.places.get(token.decode())
-        return [place] if place and _decide(place, decode_grants(texts)) else []
+        return [place] if place and self._decide(place, decode_grants(texts)) else []
 
     def due_at(self) -> float:
         """When to attend, on this machine's steady clock."""
@@ -176,7 +179,7 @@ class Line:
         self.told(standing, asked_at)
         decided = []
         for place, state in zip(batch, states, strict=True):
-            if state is not True and _decide(place, state or None):
+            if state is not True and self._decide(place, state or None):
                 decided.append(place)
         return decided
 
@@ -185,10 +188,10 @@ class Line:
         if replace or self._nearest_at is None or (at is not None and at < self._nearest_at):
             self._nearest_at = at
 
-
-def _decide(place: Place, grants: list[Grant] | None) -> bool:
-    """False if it was decided before (a message and an answer may bring the same grant)."""
-    if place.decided:
-        return False
-    place.grants, place.ask_again = grants, grants is None
-    return True
+    def _decide(self, place: Place, grants: list[Grant] | None) -> bool:
+        """False if it was decided before (a message and an answer may bring the same grant)."""
+        if place.decided:
+            return False
+        self.places.pop(place.token, None)
+        place.grants, place.ask_again = grants, grants is None
+        return True

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
+from relet.asking import Asker, Stripes
 from relet.backend import MOVING_PAUSE_S, MOVING_S, Backend
 from relet.client import RAW, close, connect, is_async
 from relet.clock import monotonic
@@ -24,7 +26,7 @@ from relet.names import DEFAULT_NAMESPACE, check_after
 from relet.renewing import OnLost
 from relet.replicas import Confirm
 from relet.requests import Request, Requests
-from relet.threads import Asker, Renewer, Stripes, ThreadLine
+from relet.threads import Renewer, ThreadLine
 
 T = TypeVar("T")
 
@@ -87,8 +89,12 @@ class LeaseBlock:
         if self._lease is not None:
             raise RuntimeError("a lease block holds one lease at a time: call pool.lease() for each")
         self._lease = lease = self._pool._run(self._acquire())
-        if self._renew:
-            self._pool._renewer.add(lease, self._on_lost)
+        try:
+            if self._renew:
+                self._pool._renewer.add(lease, self._on_lost)
+        except BaseException as error:  # the block is not entered, so nobody will leave it
+            self.__exit__(type(error), error, None)
+            raise
         return lease
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -431,7 +437,7 @@ class Pool(PoolCore[Lease]):
         patient_until = 0.0
         while True:
             try:
-                with stripe:
+                with (mine := threading.Lock()), stripe.after(mine), stripe.lock:
                     try:
                         reply = self._exchange(*self._backend.command(request, whole=False))
                     except library.no_script:  # the script did not run: sending it whole cannot do anything twice

@@ -100,8 +100,11 @@ class _Wait:
 
 
 def give_up(requests: Requests, token: str, count: int) -> Generator[Effect, Any, None]:
-    """Gives up the place in line and what was granted; or if the server cannot be told, the connection."""
+    """Gives up the place in line and what was granted; or if the server cannot be told, the connection.
+
+    Raises no error of its own: its caller is about to raise why it is given up.
+    """
     try:
         yield Ask(requests.leave(token, count, keep=False))
-    except Unreachable:
+    except Exception:
         yield Detach()

@@ -5,8 +5,9 @@
 Release: one process waits in `acquire`, another releases; beside it, in the same run and in turns, a process that is
 subscribed to a channel while another publishes (the least that telling somebody takes), and one that waits for a
 `redis.lock.Lock` of redis-py. Times are from just before the call that frees to just after the call that waited, on the
-machine's steady clock. Lapse: from the deadline on the server's clock to the grant, also on the server's clock, with
-nobody calling; and the same beside a million foreign keys that have a TTL.
+machine's steady clock. Release around the start of a wait: 0 to 2 ms after another process was told to acquire, from
+the release until it had the resource. Lapse: from the deadline on the server's clock to the grant, also on the
+server's clock, with nobody calling; and the same beside a million foreign keys that have a TTL.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 import redis
 
-from relet import Pool
+from relet import Lease, Pool
 from tests.servers import SERVERS, Server
 
 POOL = "handoff"
@@ -114,6 +115,18 @@ def released(url: str, client: redis.Redis, rounds: int) -> None:
     pool.destroy()
 
 
+def released_at_the_start(url: str, client: redis.Redis, rounds: int) -> None:
+    pool = Pool(client, POOL, ttl=60)
+    pool.add("only")
+    contender = Contender(url, wait_pool)
+    pauses = [0.01] * 10 + [0.002 * number / rounds for number in range(rounds)]
+    took = [contender.run(pool.acquire, Lease.release, pause) / 1000 for pause in pauses][10:]
+    contender.end()
+    pool.destroy()
+    middle, last = statistics.median(took), statistics.quantiles(took, n=100)[-1]
+    print(f"  {middle:>9.2f} {last:>9.2f} {max(took):>9.2f}   served: {len(took):,} of {rounds:,}", flush=True)
+
+
 def lapsed(client: redis.Redis, rounds: int) -> None:
     pool = Pool(client, POOL, ttl=60)
     pool.add("only")
@@ -141,12 +154,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--server", default="valkey-9.1", choices=sorted(SERVERS))
     parser.add_argument("--rounds", type=int, default=300)
+    parser.add_argument("--starts", type=int, default=5000)
     parser.add_argument("--lapses", type=int, default=200)
     parser.add_argument("--foreign", type=int, default=1_000_000)
     options = parser.parse_args()
     with Server.start(SERVERS[options.server]) as server, redis.Redis.from_url(server.url) as client:
         print(f"{options.server}, redis-py {redis.__version__}")
         released(server.url, client, options.rounds)
+        print("\nrelease 0 to 2 ms around the start of the wait, ms: median, 99 %, most")
+        released_at_the_start(server.url, client, options.starts)
         print(f"\nlapse to waiter, {options.lapses} rounds, ms after the deadline: median, 99 %, least, most")
         lapsed(client, options.lapses)
         foreign_keys(client, options.foreign)

@@ -1,8 +1,12 @@
-"""Who is served, and in which order."""
+"""Who is served, and in which order.
+
+RELET_TESTS_RELEASES=5000      releases around the start or the end of a wait (100 by default)
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -17,6 +21,8 @@ from relet.requests import decode_grants
 from tests.helpers import Raw, eventually, keys_left, lapse, names, take, unique
 from tests.waiting.children import children
 from tests.waiting.drivers import ALL_SERVERS, ONE_SERVER, TWO_SERVERS, Driven, World, deadline_of, granted_at, in_order
+
+RELEASES = int(os.environ.get("RELET_TESTS_RELEASES", "100"))
 
 # -- order of arrival --------------------------------------------------------------------------------------------------
 
@@ -411,7 +417,7 @@ async def test_a_release_around_the_start_or_the_end_of_a_wait(world: World) -> 
     pool = world.pool()
     other = world.pool(pool.name)
     await pool.add("r1")
-    for number in range(100):
+    for number in range(RELEASES):
         held = await other.acquire(timeout=10)
         short = number % 2 == 1
         waiter = world.start(pool.acquire(timeout=0.003 + 0.0001 * (number % 30) if short else None))
