@@ -109,7 +109,7 @@ def test_the_wheel_has_all_of_gears_and_no_more(workshop: Path) -> None:
         packed = {name for name in wheel.namelist() if not name.endswith("/")}
     gears = {f"relet/_gears/{file.relative_to(ROOT / 'gears')}" for file in sources_of(ROOT / "gears")}
     package = {f"relet/{file.relative_to(ROOT / 'client' / 'relet')}" for file in sources_of(ROOT / "client" / "relet")}
-    assert {name for name in packed if ".dist-info/" not in name} == gears | package
+    assert {name for name in packed if ".dist-info/" not in name} == gears | package | {"pytest_relet.py"}
     assert "relet/py.typed" in packed
     assert any(name.endswith("/LICENSE") for name in packed)
 

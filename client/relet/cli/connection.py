@@ -60,8 +60,8 @@ class Session:
                 raise ValueError(
                     f"{source} is no URL of a server: {masked(self.url)}. It looks like "
                     f"redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], rediss://…, unix://PATH, "
-                    f"sentinel://HOST[:PORT][,HOST…]/MASTER[/DB] or local:[?idle=SECONDS], with a number for DB and the special "
-                    f"characters of a password percent-encoded"
+                    f"sentinel://HOST[:PORT][,HOST…]/MASTER[/DB] or local:[?idle=SECONDS], with a number for DB, "
+                    f"and the special characters of a password percent-encoded"
                 ) from None
         return self._client
 

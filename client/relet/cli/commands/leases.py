@@ -13,7 +13,7 @@ from relet.cli import output
 from relet.cli.connection import DEFAULT_TTL_S, Session, order_and_stats
 from relet.cli.options import global_options, pass_session
 from relet.errors import PoolExhausted
-from relet.names import owner_of
+from relet.names import check_timeout, check_ttl, owner_of
 from relet.pool import Lease, Pool
 
 
@@ -42,6 +42,8 @@ def acquire(session: Session, pool: str, ttl: float, timeout: float, owner: str 
 
     The lease lapses by itself unless it is renewed or released with that token. Exit code 75: none came free in time.
     """
+    check_ttl(ttl)
+    check_timeout(timeout)
     target = session.pool(pool) if timeout == 0 else session.existing_pool(pool)  # nobody waits for what is misspelt
     lease = _acquire(session, target, ttl, timeout, owner_of(os.getppid()) if owner is None else owner)
     try:
