@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from relet import Pool
+from tests.cli.runs import Runs
 from tests.command import Ended, relet
 from tests.helpers import unique
 from tests.servers import Server
@@ -41,3 +42,10 @@ def elsewhere(client: redis.Redis) -> Iterator[Callable[[str], str]]:
     keys: list[str] = []
     yield lambda key: keys.append(key) or key  # type: ignore[func-returns-value]
     client.delete(*keys)
+
+
+@pytest.fixture
+def runs(server: Server, namespace: str) -> Iterator[Runs]:
+    started = Runs({"RELET_URL": server.url, "RELET_NAMESPACE": namespace})
+    yield started
+    started.close()

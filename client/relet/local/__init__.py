@@ -25,12 +25,18 @@ from urllib.parse import parse_qsl
 
 import redis
 import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from relet.client import LOCAL
 from relet.local.connections import AsyncLocalConnection, LocalConnection
 from relet.local.home import Home
 
 IDLE_S = 60.0
+RESENDS = 3
+"""How often a request is sent again whose connection broke: a server that ends, and the next one."""
+_BROKEN = (redis.ConnectionError,)
 MIN_IDLE_S, MAX_IDLE_S = 1.0, 366 * 86400.0
 
 
@@ -61,6 +67,7 @@ def connect(url: str, options: dict[str, Any]) -> redis.Redis:
     """
     home = Home(parse(url))
     home.start()
+    options = {"retry": Retry(NoBackoff(), RESENDS, _BROKEN), "retry_on_error": [*_BROKEN], **options}
     return redis.Redis(connection_pool=redis.ConnectionPool(connection_class=LocalConnection, home=home, **options))
 
 
@@ -68,5 +75,6 @@ async def connect_async(url: str, options: dict[str, Any]) -> Any:
     """Like :func:`connect`, for asyncio."""
     home = Home(parse(url))
     await asyncio.to_thread(home.start)
+    options = {"retry": AsyncRetry(NoBackoff(), RESENDS, _BROKEN), "retry_on_error": [*_BROKEN], **options}
     pool: Any = redis.asyncio.ConnectionPool(connection_class=AsyncLocalConnection, home=home, **options)
     return redis.asyncio.Redis(connection_pool=pool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from socket import AF_UNIX, SOCK_STREAM, socket
 from typing import Any
 
 import redis.asyncio.connection
@@ -10,8 +11,6 @@ import redis.connection
 
 from relet.local.home import Home
 
-TRIES = 3
-"""A server may end between its start and the connection; not again and again."""
 _NOBODY_THERE = (FileNotFoundError, ConnectionRefusedError)
 
 
@@ -23,14 +22,23 @@ class LocalConnection(redis.connection.UnixDomainSocketConnection):
         super().__init__(**{**options, "path": str(home.state)})  # type: ignore[no-untyped-call]
 
     def _connect(self) -> Any:
-        for _ in range(TRIES):
-            self.path = self._home.address()
-            try:
-                return super()._connect()  # type: ignore[no-untyped-call]
-            except _NOBODY_THERE:
-                self._home.start()
+        try:
+            return self._connected()
+        except _NOBODY_THERE:
+            self._home.start()
+        return self._connected()
+
+    def _connected(self) -> socket:
         self.path = self._home.address()
-        return super()._connect()  # type: ignore[no-untyped-call]
+        one = socket(AF_UNIX, SOCK_STREAM)
+        try:
+            one.settimeout(getattr(self, "socket_connect_timeout", None))  # redis-py before 5 has none here
+            one.connect(self.path)
+        except BaseException:
+            one.close()
+            raise
+        one.settimeout(self.socket_timeout)
+        return one
 
 
 class AsyncLocalConnection(redis.asyncio.connection.UnixDomainSocketConnection):
@@ -41,11 +49,10 @@ class AsyncLocalConnection(redis.asyncio.connection.UnixDomainSocketConnection):
         super().__init__(**{**options, "path": str(home.state)})
 
     async def _connect(self) -> None:
-        for _ in range(TRIES):
-            self.path = self._home.address()
-            try:
-                return await super()._connect()  # type: ignore[no-any-return, no-untyped-call]
-            except _NOBODY_THERE:
-                await asyncio.to_thread(self._home.start)
+        self.path = self._home.address()
+        try:
+            return await super()._connect()  # type: ignore[no-any-return, no-untyped-call]
+        except _NOBODY_THERE:
+            await asyncio.to_thread(self._home.start)
         self.path = self._home.address()
         return await super()._connect()  # type: ignore[no-any-return, no-untyped-call]

@@ -18,6 +18,7 @@ While the front is stopped (Ctrl-Z), the keeper goes on renewing.
     preparing    its environment, and whether there is such a command at all
     terminal     whose terminal it is
     inbox        signals, as something to wait for
+    deadline     until when the command may run, as the keeper told the front
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from dataclasses import replace
 
 from relet.names import owner_of
 from relet.pool import Pool
+from relet.running.deadline import Deadline
 from relet.running.front import Front
 from relet.running.inbox import PASSED_ON
 from relet.running.keeper import Keeper
@@ -64,16 +66,17 @@ def run(job: Job, open_pool: Callable[[], Pool], complain: Callable[[str], objec
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     ours, theirs = socket.socketpair()
+    until = Deadline()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # none may come before there is somebody to take it
     pid = os.fork()
     if pid:
         theirs.close()
-        with Front(pid, ours, terminal, job, complain) as front:
+        with Front(pid, ours, until, terminal, job, complain) as front:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             return front.attend()
     ours.close()
     os.setpgid(0, 0)
-    keeper = Keeper(theirs, terminal, job, complain)
+    keeper = Keeper(theirs, until, terminal, job, complain)
     keeper.listen()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return keeper.keep(open_pool)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from socket import socket
 
 from relet.clock import monotonic
+from relet.running.deadline import Deadline
 from relet.running.inbox import PASSED_ON, Inbox
 from relet.running.preparing import Job
 from relet.running.terminal import Terminal
@@ -18,6 +19,7 @@ ERROR = 1
 LOST = 76
 BY_TERMINAL = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 """By what a terminal stops a process: Ctrl-Z, and reading or writing while another group has the terminal."""
+HEARING_S = 0.25
 _LOOK_S = 0.05
 
 
@@ -28,7 +30,13 @@ class Front:
     """
 
     def __init__(
-        self, keeper: int, link: socket, terminal: Terminal | None, job: Job, complain: Callable[[str], object]
+        self,
+        keeper: int,
+        link: socket,
+        until: Deadline,
+        terminal: Terminal | None,
+        job: Job,
+        complain: Callable[[str], object],
     ) -> None:
         self._keeper = keeper
         self._link = link
@@ -39,8 +47,8 @@ class Front:
         self._heard = b""
         self._group = 0
         """The command's process group, while it runs."""
-        self._until: float | None = None
-        self._is_warned = False
+        self._until = until
+        self._warned_at: float | None = None
         self._lends = terminal is not None and terminal.shared
         self._typed: int | None = None
         """What the command died of that had been typed at the terminal."""
@@ -61,19 +69,24 @@ class Front:
                 self._pass_on(number)
             if readable and not self._listen():
                 return self._end()
-            if self._group and self._until is not None and monotonic() >= self._until:
+            if self._patience() == 0:
                 return self._replace_keeper()
 
     def _patience(self) -> float | None:
-        """Seconds until the keeper is overdue."""
-        if not self._group or self._until is None:
+        """Seconds until the keeper, which renews in good time, is overdue; None while there is nothing to watch."""
+        until = self._until.get()
+        if not self._group or until is None:
             return None
-        now, warn_at = monotonic(), self._until - self._job.warning / 2
-        if now >= warn_at and not self._is_warned:
-            self._is_warned = True
+        now, early = monotonic(), self._job.warning / 2
+        if now < until - early:
+            self._warned_at = None
+            return until - early - now
+        if self._warned_at is None:
+            self._warned_at = now
             self._to_command(signal.SIGTERM)
             self._to_command(signal.SIGCONT)
-        return max(0.0, (self._until if self._is_warned else warn_at) - now)
+        # Where the whole machine slept, the keeper wakes up as late as this process: it shall have its say.
+        return max(0.0, max(until, self._warned_at + min(early, HEARING_S)) - now)
 
     def _listen(self) -> bool:
         """Reads what the keeper says. False if it has ended."""
@@ -81,9 +94,7 @@ class Front:
         *lines, self._heard = (self._heard + said).split(b"\n")
         for line in lines:
             word, _, value = line.decode().partition(" ")
-            if word == "until":
-                self._until, self._is_warned = float(value), False
-            elif word == "started":
+            if word == "started":
                 self._group = int(value)
             elif word == "stopped":
                 self._stopped(int(value))
@@ -157,7 +168,7 @@ class Front:
 
     def _end_command(self) -> None:
         """SIGTERM, and SIGKILL after the grace or at the deadline."""
-        until = min(monotonic() + self._job.grace, self._until or 0.0)
+        until = min(monotonic() + self._job.grace, self._until.get() or 0.0)
         self._to_command(signal.SIGTERM)
         self._to_command(signal.SIGCONT)
         while monotonic() < until and self._to_command(0):

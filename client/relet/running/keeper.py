@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from socket import socket
 from types import FrameType
 
 from relet.clock import monotonic
+from relet.core import CHUNK
 from relet.errors import LeaseLost
+from relet.flow import Flow
+from relet.line import RETRY_S, Ask
 from relet.pool import Lease, Pool
+from relet.requests import Requests
 from relet.running.child import Child
+from relet.running.deadline import Deadline
 from relet.running.inbox import ENDING, PASSED_ON, Inbox
 from relet.running.preparing import Job, arguments, environment
 from relet.running.terminal import Terminal
@@ -23,6 +29,10 @@ LOOKS = 6
 """How often within a ttl the leases are looked at, and the front is told how long they last."""
 SLACK_S = 0.5
 """How long after the end of a grace the front waits before it kills in the keeper's place."""
+
+
+GIVE_BACK_S = 3.0
+"""For how long a server that does not answer is asked to take the leases back."""
 
 
 class _Interrupted(BaseException):
@@ -36,8 +46,16 @@ class _Interrupted(BaseException):
 class Keeper:
     """Waits for the leases, renews them while the command runs, ends it where it has to, gives them back."""
 
-    def __init__(self, link: socket, terminal: Terminal | None, job: Job, complain: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        link: socket,
+        until: Deadline,
+        terminal: Terminal | None,
+        job: Job,
+        complain: Callable[[str], object],
+    ) -> None:
         self._link = link
+        self._until = until
         self._terminal = terminal
         self._job = job
         self._complain = complain
@@ -111,9 +129,9 @@ class Keeper:
         elif self._is_alone and self._kill_at is None:
             self._end(child, now + job.grace)
         if self._kill_at is None:
-            self._tell(f"until {ends_at}")
+            self._until.set(ends_at)
             return max(0.0, min(job.ttl / LOOKS, ends_at - job.warning - now))
-        self._tell(f"until {self._kill_at + SLACK_S}")
+        self._until.set(self._kill_at + SLACK_S)
         if now < self._kill_at:
             return self._kill_at - now
         child.send(signal.SIGKILL)
@@ -134,15 +152,20 @@ class Keeper:
         """Answers whether any was lost. What cannot be given back now comes back by itself."""
         for lease in leases:
             pool._renewer.discard(lease)
-        try:
-            pool.release_many(leases)
-        except LeaseLost as lost:
-            if self._code is None:
-                self._complain(f"while the command ran, {lost}")
-            return True
-        except Exception as error:
-            self._complain(f"not given back, so it comes back within {self._job.ttl:g} s: {error}")
-        return False
+        until = monotonic() + GIVE_BACK_S
+        while True:
+            try:
+                pool._run(_release(pool._requests, leases))
+                return False
+            except LeaseLost as lost:
+                if self._code is None:
+                    self._complain(f"while the command ran, {lost}")
+                return True
+            except Exception as error:
+                if monotonic() >= until or self._code is not None:
+                    self._complain(f"not given back, so it comes back within {self._job.ttl:g} s: {error}")
+                    return False
+            time.sleep(RETRY_S)
 
     def _on_ending(self, number: int, _: FrameType | None) -> None:
         if self._is_waiting:
@@ -164,3 +187,14 @@ class Keeper:
     def _tell(self, line: str) -> None:
         with suppress(OSError):  # nobody is left to be told
             self._link.sendall(f"{line}\n".encode())
+
+
+def _release(requests: Requests, leases: Sequence[Lease]) -> Flow[None]:
+    """Like ``Pool.release_many``, but without the patience of the client: the command's exit code waits for this."""
+    lost: list[str] = []
+    for start in range(0, len(leases), CHUNK):
+        chunk = leases[start : start + CHUNK]
+        answers = yield Ask(requests.release_many([(lease.token, lease._grant) for lease in chunk]))
+        lost += [lease.resource for lease, released in zip(chunk, answers, strict=True) if not released]
+    if lost:
+        raise requests.lost(*lost)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+
 import click
 
 from relet.cli.connection import DEFAULT_TTL_S, Session
@@ -88,9 +91,22 @@ def run(
     def say(text: str) -> None:
         complain(text, session.url)
 
+    logging.getLogger("relet").addHandler(_Complaints(say))
     job = Job(command, pool, count, ttl, timeout, grace, owner, replace)
     try:
         ctx.exit(run_job(job, open_pool, say))
     except CannotRun as error:
         say(str(error))
         ctx.exit(error.code)
+
+
+class _Complaints(logging.Handler):
+    """Says why renewals fail. That a lease was lost is said by what ends the command for it."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not str(record.msg).endswith("was lost"):
+            self._say(record.getMessage())
