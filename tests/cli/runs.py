@@ -16,8 +16,10 @@ from tests.helpers import eventually
 
 CHILD = """
 import os, signal, sys, time
+def say(number, _):
+    os.write(1, signal.Signals(number).name[3:].encode() + b"\\n")
 for name in sys.argv[1:]:
-    signal.signal(getattr(signal, "SIG" + name), lambda number, _: os.write(1, signal.Signals(number).name[3:].encode() + b"\\n"))
+    signal.signal(getattr(signal, "SIG" + name), say)
 print("pid", os.getpid(), flush=True)
 while True:
     time.sleep(60)

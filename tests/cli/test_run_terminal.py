@@ -87,12 +87,12 @@ def test_ctrl_c_ends_it_as_it_ends_others(open_terminal: Open, shell: list[str])
     def script(command: str) -> list[str]:
         return [shell[0], "-c", f"{shlex.join([*RUN, 'sh', '-c', command])}; echo after: $?"]
 
-    with open_terminal(script("echo ready; cat")) as terminal:
+    with open_terminal(script("echo ready; exec cat")) as terminal:
         terminal.wait_for("ready")
         terminal.type(CTRL_C)
         assert terminal.end() in (-signal.SIGINT, 128 + signal.SIGINT)
         assert "after" not in terminal.seen
-    with open_terminal(script("trap 'exit 4' INT; echo ready; cat")) as terminal:
+    with open_terminal(script("trap 'exit 4' INT; echo ready; while :; do sleep 0.05; done")) as terminal:
         terminal.wait_for("ready")
         terminal.type(CTRL_C)
         terminal.wait_for("after: 4")

@@ -136,7 +136,7 @@ class Guard:
         for for_all in (False, True):
             if for_all in self._lost and (self._watches_all or not for_all):
                 self._told.add(for_all)
-                pytest.fail(self._lost[for_all], pytrace=False)
+                raise _failed(self._lost[for_all])
 
 
 GUARD = pytest.StashKey[Guard]()
@@ -150,7 +150,7 @@ def _leasing(config: pytest.Config, what: str, for_all: bool = False) -> Iterato
     guard = config.stash.setdefault(GUARD, Guard())
 
     def on_lost(lease: Lease) -> None:
-        guard.lost(f"relet: the lease of {lease.resource!r} was lost while {what} had it", for_all)
+        guard.lost(f"the lease of {lease.resource!r} was lost while {what} had it", for_all)
 
     with ExitStack() as pools:
         leases = pools.enter_context(ExitStack())
@@ -164,7 +164,7 @@ def _leasing(config: pytest.Config, what: str, for_all: bool = False) -> Iterato
             leases.close()
         except LeaseLost as lost:
             if not guard.forget(for_all):
-                pytest.fail(f"relet: while {what} ran, {lost}", pytrace=False)
+                raise _failed(f"while {what} ran, {lost}") from None
         guard.forget(for_all)
 
 
@@ -176,7 +176,7 @@ def _open(config: pytest.Config, name: str | None, ttl: float | None) -> Iterato
 
     name = name or _option(config, "pool")
     if not name:
-        pytest.fail("relet: which pool? Set relet_pool, give --relet-pool or @pytest.mark.relet(POOL)", pytrace=False)
+        raise _failed("which pool? Set relet_pool, give --relet-pool, or mark with @pytest.mark.relet(POOL)")
     url = _option(config, "url") or os.environ.get("RELET_URL") or "redis://localhost:6379/0"
     namespace = _option(config, "namespace") or os.environ.get("RELET_NAMESPACE") or "relet"
     try:
@@ -186,7 +186,7 @@ def _open(config: pytest.Config, name: str | None, ttl: float | None) -> Iterato
                 raise ReletError(f"there is no pool {name!r} in namespace {namespace!r}; relet add {name} … makes it")
             yield pool
     except (redis.RedisError, ReletError, ValueError, TypeError) as error:
-        pytest.fail(f"relet: {error}", pytrace=False)
+        raise _failed(str(error)) from None
 
 
 @contextmanager
@@ -200,11 +200,17 @@ def _lease(
     try:
         lease = block.__enter__()
     except PoolExhausted as error:
-        pytest.fail(f"relet: {error}; wait for longer with --relet-timeout", pytrace=False)
+        raise _failed(f"{error}; wait for longer with --relet-timeout") from None
     try:
         yield lease
     finally:
         block.__exit__(None, None, None)
+
+
+def _failed(text: str) -> BaseException:
+    """What fails a test with no more than this."""
+    error: BaseException = pytest.fail.Exception(f"relet: {text}", pytrace=False)
+    return error
 
 
 def _option(config: pytest.Config, name: str) -> str:
@@ -216,7 +222,7 @@ def _number(config: pytest.Config, name: str, default: float) -> float:
     try:
         return float(given) if given else default
     except ValueError:
-        raise pytest.UsageError(f"relet_{name} is a number of seconds, not {given!r}") from None
+        raise _failed(f"relet_{name} is a number of seconds, not {given!r}") from None
 
 
 def _owner(what: str) -> str:
