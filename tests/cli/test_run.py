@@ -168,6 +168,15 @@ def test_a_signal_that_is_ignored_stays_so(runs: Runs) -> None:
     assert runs.ended(command, "").code == 4
 
 
+@pytest.mark.usefixtures("one")
+def test_where_dead_children_are_not_kept_the_exit_code_is(runs: Runs) -> None:
+    ignoring = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])"
+    )
+    command = runs.start("run", "gpu", "--", "sh", "-c", "exit 3", before=[sys.executable, "-c", ignoring])
+    assert runs.ended(command).code == 3
+
+
 def test_a_signal_while_it_waits_ends_the_wait(runs: Runs, one: Pool) -> None:
     lease = take(one)
     for number in (signal.SIGINT, signal.SIGTERM):

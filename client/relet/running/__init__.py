@@ -67,6 +67,8 @@ def run(job: Job, open_pool: Callable[[], Pool], complain: Callable[[str], objec
         stream.flush()
     ours, theirs = socket.socketpair()
     until = Deadline()
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # inherited; the system would keep no child's exit code
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # none may come before there is somebody to take it
     pid = os.fork()
     if pid:
