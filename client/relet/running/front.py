@@ -77,16 +77,17 @@ class Front:
         until = self._until.get()
         if not self._group or until is None:
             return None
-        now, early = monotonic(), self._job.warning / 2
-        if now < until - early:
+        now, notice = monotonic(), self._job.notice / 2
+        kill_at = until - self._job.margin / 2
+        if now < kill_at - notice:
             self._warned_at = None
-            return until - early - now
+            return kill_at - notice - now
         if self._warned_at is None:
             self._warned_at = now
             self._to_command(signal.SIGTERM)
             self._to_command(signal.SIGCONT)
         # Where the whole machine slept, the keeper wakes up as late as this process: it shall have its say.
-        return max(0.0, max(until, self._warned_at + min(early, HEARING_S)) - now)
+        return max(0.0, max(kill_at, self._warned_at + min(notice, HEARING_S)) - now)
 
     def _listen(self) -> bool:
         """Reads what the keeper says. False if it has ended."""
@@ -167,8 +168,8 @@ class Front:
         return code
 
     def _end_command(self) -> None:
-        """SIGTERM, and SIGKILL after the grace or at the deadline."""
-        until = min(monotonic() + self._job.grace, self._until.get() or 0.0)
+        """SIGTERM, and SIGKILL after the grace, or before the deadline."""
+        until = min(monotonic() + self._job.grace, (self._until.get() or 0.0) - self._job.margin)
         self._to_command(signal.SIGTERM)
         self._to_command(signal.SIGCONT)
         while monotonic() < until and self._to_command(0):

@@ -122,16 +122,17 @@ class Keeper:
         job, now = self._job, monotonic()
         ends_at = now + min(lease.remaining() for lease in leases)
         is_over = self._is_lost or ends_at <= now
-        if self._code is None and (is_over or ends_at - now <= job.warning):
+        told_at = ends_at - job.margin - job.notice
+        if self._code is None and (is_over or now >= told_at):
             self._code = LOST
-            self._end(child, now + job.grace if is_over else ends_at)
+            self._end(child, now + job.grace if is_over else ends_at - job.margin)
             self._complain(self._why(leases, is_over))
         elif self._is_alone and self._kill_at is None:
             self._end(child, now + job.grace)
         if self._kill_at is None:
             self._until.set(ends_at)
-            return max(0.0, min(job.ttl / LOOKS, ends_at - job.warning - now))
-        self._until.set(self._kill_at + SLACK_S)
+            return max(0.0, min(job.ttl / LOOKS, told_at - now))
+        self._until.set(self._kill_at + job.margin + SLACK_S)
         if now < self._kill_at:
             return self._kill_at - now
         child.send(signal.SIGKILL)

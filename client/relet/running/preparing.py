@@ -45,8 +45,16 @@ class Job:
     """Put the resource in the place of ``{}``."""
 
     @property
-    def warning(self) -> float:
-        """Seconds before the deadline of a lease that is not renewed at which the command is told to end."""
+    def margin(self) -> float:
+        """Seconds before the deadline of a lease that is not renewed at which the command is killed.
+
+        At the deadline itself the next one is granted the resource, and a busy machine does not kill in an instant.
+        """
+        return min(self.ttl / 10, 1.0)
+
+    @property
+    def notice(self) -> float:
+        """Seconds from SIGTERM to SIGKILL in that case."""
         return min(self.grace, self.ttl / 3)
 
 
