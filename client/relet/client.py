@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import redis
 import redis.asyncio
@@ -19,6 +21,9 @@ from relet.sentinel import SCHEME, master, master_async, sentinels_of
 
 RAW: dict[str, Any] = {"NEVER_DECODE": []}
 """redis-py's option for a reply in bytes, whatever ``decode_responses`` and ``encoding`` say."""
+
+LOCAL = "local:"
+"""What the URL of the user's own server begins with (:mod:`relet.local`)."""
 
 _SERVER_AWAY = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED")
 """Errors by which a server says that it cannot answer now, but it or another will."""
@@ -115,6 +120,11 @@ async def connect_async(url: str, **options: Any) -> Any:
         raise TypeError(f"a URL is text, not {url!r}")
     if url.startswith(SCHEME):
         return await master_async(url, options)
+    if url.startswith(LOCAL):
+        from relet import local
+
+        return await local.connect_async(url, options)
+    _check_database(url)
     client = redis.asyncio.Redis.from_url(url, **options)
     try:
         info: Any = await client.info("cluster")
@@ -132,7 +142,7 @@ async def close_async(client: Any) -> None:
     sentinels = sentinels_of(client)
     for one in (client, *sentinels):
         await (one.aclose if hasattr(one, "aclose") else one.close)()
-    if sentinels:  # redis-py before 5 takes the master's connections for somebody else's
+    if sentinels or _is_local(client):  # else they count as somebody else's (redis-py before 5: the master's)
         await client.connection_pool.disconnect()
 
 
@@ -141,16 +151,25 @@ def close(client: Any) -> None:
     sentinels = sentinels_of(client)
     for one in (client, *sentinels):
         one.close()
-    if sentinels:
+    if sentinels or _is_local(client):
         client.connection_pool.disconnect()
 
 
 def connect(url: str, **options: Any) -> redis.Redis:
-    """A client for ``url`` (redis://, rediss://, unix://, sentinel://); of a cluster if the server is part of one."""
+    """A client for ``url`` (redis://, rediss://, unix://, sentinel://, local:); of a cluster if the server is of one.
+
+    Raises:
+        ValueError: it is no URL of a server. The text has nothing of it that may be a password.
+    """
     if not isinstance(url, str):
         raise TypeError(f"a URL is text, not {url!r}")
     if url.startswith(SCHEME):
         return master(url, options)
+    if url.startswith(LOCAL):
+        from relet import local
+
+        return local.connect(url, options)
+    _check_database(url)
     client: redis.Redis = redis.Redis.from_url(url, **options)
     try:
         info: Any = client.info("cluster")
@@ -161,3 +180,19 @@ def connect(url: str, **options: Any) -> redis.Redis:
         raise
     client.close()
     return redis.RedisCluster.from_url(url, **options)  # type: ignore[return-value]
+
+
+def _is_local(client: Any) -> bool:
+    """Its connections are closed along with it: that server ends when it has none."""
+    kind = getattr(getattr(client, "connection_pool", None), "connection_class", None)
+    return getattr(kind, "__module__", "") == "relet.local.connections"
+
+
+def _check_database(url: str) -> None:
+    """redis-py takes the database 0 where the URL names one that is no number."""
+    parts = urlsplit(url)
+    if parts.scheme in ("redis", "rediss") and not re.fullmatch(r"/*\d*/*", unquote(parts.path)):
+        raise ValueError(
+            f"the database in a {parts.scheme}:// URL is a number, as in {parts.scheme}://HOST/0. (Are the special "
+            f"characters of the password percent-encoded?)"
+        )

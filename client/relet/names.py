@@ -218,6 +218,11 @@ def default_owner() -> bytes:
     return _owner_of(os.getpid())
 
 
+def owner_of(pid: int) -> str:
+    """``user@host:pid`` for another process than this one."""
+    return _owner_of(pid).decode()
+
+
 @cache
 def _owner_of(pid: int) -> bytes:
     try:

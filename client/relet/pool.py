@@ -169,8 +169,9 @@ class Pool(PoolCore[Lease]):
         """A pool with a client of its own, closed by :meth:`close` or at the end of a ``with`` block.
 
         Args:
-            url: ``redis://``, ``rediss://``, ``unix://`` (a cluster is found by itself: one INFO is sent), or
-                ``sentinel://HOST,HOST…/MASTER`` (:mod:`relet.sentinel` has the rest of the form).
+            url: ``redis://``, ``rediss://``, ``unix://`` (a cluster is found by itself: one INFO is sent),
+                ``sentinel://HOST,HOST…/MASTER`` (:mod:`relet.sentinel` has the rest of the form), or ``local:`` for a
+                server of this user's own, started where it does not run (:mod:`relet.local`).
             options: for the client, as redis-py's ``Redis.from_url`` takes them.
         """
         PoolCore(name, ttl, namespace, owner, min_replicas)  # bad arguments show before anything is sent

@@ -108,8 +108,8 @@ def test_the_wheel_has_all_of_gears_and_no_more(workshop: Path) -> None:
     with zipfile.ZipFile(only(workshop / "dist", "relet-*.whl")) as wheel:
         packed = {name for name in wheel.namelist() if not name.endswith("/")}
     gears = {f"relet/_gears/{file.relative_to(ROOT / 'gears')}" for file in sources_of(ROOT / "gears")}
-    package = {f"relet/{file.relative_to(ROOT / 'client' / 'relet')}" for file in sources_of(ROOT / "client" / "relet")}
-    assert {name for name in packed if ".dist-info/" not in name} == gears | package
+    packages = {str(file.relative_to(ROOT / "client")) for file in sources_of(ROOT / "client")}
+    assert {name for name in packed if ".dist-info/" not in name} == gears | packages
     assert "relet/py.typed" in packed
     assert any(name.endswith("/LICENSE") for name in packed)
 

@@ -24,7 +24,7 @@ SECTIONS = {
         "status": "pools",
         "reclaim": "pools",
     },
-    "Leases": {"acquire": "leases", "renew": "leases", "release": "leases"},
+    "Leases": {"run": "run", "acquire": "leases", "renew": "leases", "release": "leases"},
     "Server": {"deploy": "server", "undeploy": "server", "listen": "listen", "demo": "demo"},
 }
 """Every subcommand, and the module under relet.cli.commands that has it, as a function of the same name."""
@@ -95,7 +95,7 @@ def run(arguments: Sequence[str] | None) -> int:
 
 
 def _reported(error: BaseException, session: Session) -> int:
-    code = report(error, session.url)
+    code = report(error, session.url, session.is_named)
     if code == BROKEN_PIPE or isinstance(error, OSError):  # what is still buffered cannot be written, and must not fail
         _discard(sys.stdout)
     return code

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, unquote_plus
 
-from relet.client import connect
+from relet.client import LOCAL, connect
 from relet.errors import ReletError
+from relet.model import Stats
 from relet.names import DEFAULT_NAMESPACE, check_namespace, check_pool
 from relet.pool import Pool
 
@@ -35,6 +36,11 @@ class Session:
     json: bool = False
     _client: Any = field(default=None, repr=False)
 
+    @property
+    def is_named(self) -> bool:
+        """Whether anybody said which server it is."""
+        return self.url_from != "default"
+
     def client(self) -> Any:
         """The client, connected. It closes with the process.
 
@@ -46,21 +52,28 @@ class Session:
             options = {"socket_connect_timeout": PATIENCE_S, "socket_timeout": PATIENCE_S} if over_tcp else {}
             try:
                 self._client = connect(self.url, **options)
-            except ValueError:  # its text may hold a piece of a password that was not percent-encoded
+            except ValueError as error:
                 source = "RELET_URL" if self.url_from == "RELET_URL" else "--url"
+                if self.url.startswith(LOCAL):
+                    raise ValueError(f"{source}: {error}") from None
+                # The text may hold a piece of a password that was not percent-encoded.
                 raise ValueError(
                     f"{source} is no URL of a server: {masked(self.url)}. It looks like "
-                    f"redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], rediss://…, unix://PATH or "
-                    f"sentinel://HOST[:PORT][,HOST…]/MASTER[/DB], with the special "
-                    f"characters of a password percent-encoded"
+                    f"redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], rediss://…, unix://PATH, "
+                    f"sentinel://HOST[:PORT][,HOST…]/MASTER[/DB] or local:[?idle=SECONDS], with a number for DB, "
+                    f"and the special characters of a password percent-encoded"
                 ) from None
         return self._client
 
     def pool(self, name: str) -> Pool:
         """The pool of that name, be it there or not."""
-        check_namespace(self.namespace)
-        check_pool(name)  # a wrong name shows also where there is no server
+        self.check(name)  # a wrong name shows also where there is no server
         return Pool(self.client(), name, DEFAULT_TTL_S, namespace=self.namespace)
+
+    def check(self, name: str) -> None:
+        """Raises ValueError where the namespace, or the pool's name, is none."""
+        check_namespace(self.namespace)
+        check_pool(name)
 
     def existing_pool(self, name: str) -> Pool:
         """The pool of that name.
@@ -78,8 +91,16 @@ class Session:
         return ReletError(f"there is no pool {name!r}{where}; relet add {name} … makes it, relet pools lists all")
 
 
+def order_and_stats(pool: Pool) -> tuple[str | None, Stats]:
+    """The order, None where there is no pool, and the counts of the same instant."""
+    order, stats = pool._send(pool._requests.stats())
+    return order or None, stats
+
+
 def masked(url: str) -> str:
     """The URL as it may be shown: without user, password and query; an ellipsis stands for what is not clear."""
+    if url.startswith(LOCAL):
+        return LOCAL
     scheme, found, rest = url.partition("://")
     if not found:
         scheme, rest = "", url

@@ -21,6 +21,11 @@ LOST = 76
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
+_ADVICE = (
+    "No server was named, so that was tried. Name one with --url or RELET_URL, or use one of your own: "
+    "relet --url local: … (pip install 'relet[embedded]')"
+)
+
 CODES: dict[type[BaseException], int] = {
     PoolExhausted: EXHAUSTED,  # a ReletError and an OSError, too: the order of these lines matters
     LeaseLost: LOST,
@@ -35,9 +40,11 @@ CODES: dict[type[BaseException], int] = {
 """What each kind of error exits with: the first that fits."""
 
 
-def report(error: BaseException, url: str) -> int:
+def report(error: BaseException, url: str, is_named: bool = True) -> int:
     """Print what is to be said about the error, and answer the exit code. ``url`` is the server's."""
     code, text = explain(error, url)
+    if not is_named and isinstance(error, redis.ConnectionError):
+        text = f"{text}. {_ADVICE}"
     if text is not None:
         complain(text, url)
     return code

@@ -13,15 +13,19 @@ from relet.names import DEFAULT_NAMESPACE
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+URL_HELP = (
+    "The server: redis://, rediss://, unix:// or sentinel://, or local: for one of your own, which is started where it "
+    f"does not run yet. [env: RELET_URL; default: {DEFAULT_URL}]"
+)
+
 pass_session = click.make_pass_decorator(Session)
 
 
-def global_options(*, top: bool = False) -> Callable[[F], F]:
+def global_options(*, top: bool = False, url_help: str = URL_HELP) -> Callable[[F], F]:
     """--url, --namespace and --json, kept in the :class:`Session`; ``top`` marks the command ``relet`` itself.
 
     A subcommand takes them as well, and what is given there wins. The environment is read at the top alone.
     """
-    url_help = f"The server: redis://, rediss:// or unix://. [env: RELET_URL; default: {DEFAULT_URL}]"
     namespace_help = f"What all keys begin with. [env: RELET_NAMESPACE; default: {DEFAULT_NAMESPACE}]"
     options = [
         click.option("--url", help=url_help, envvar="RELET_URL" if top else None, **_kept(_set_url)),

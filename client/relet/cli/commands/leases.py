@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from typing import Any
@@ -9,19 +10,18 @@ from typing import Any
 import click
 
 from relet.cli import output
-from relet.cli.connection import DEFAULT_TTL_S, Session
+from relet.cli.connection import DEFAULT_TTL_S, Session, order_and_stats
 from relet.cli.options import global_options, pass_session
 from relet.errors import PoolExhausted
+from relet.names import check_timeout, check_ttl, owner_of
 from relet.pool import Lease, Pool
-
-ttl_option = click.option(
-    "--ttl", type=float, default=DEFAULT_TTL_S, show_default=True, metavar="S", help="Seconds until the lease lapses."
-)
 
 
 @click.command()
 @click.argument("pool")
-@ttl_option
+@click.option(
+    "--ttl", type=float, default=DEFAULT_TTL_S, show_default=True, metavar="S", help="Seconds until the lease lapses."
+)
 @click.option(
     "--timeout",
     type=float,
@@ -30,7 +30,11 @@ ttl_option = click.option(
     metavar="S",
     help="Seconds to wait for a resource; 0: not at all, inf: for ever.",
 )
-@click.option("--owner", metavar="TEXT", help="Who holds it, for people to read. [default: user@host:pid]")
+@click.option(
+    "--owner",
+    metavar="TEXT",
+    help="Who holds it, for people to read. [default: user@host:pid, of the process that runs relet]",
+)
 @global_options()
 @pass_session
 def acquire(session: Session, pool: str, ttl: float, timeout: float, owner: str | None) -> None:
@@ -38,8 +42,10 @@ def acquire(session: Session, pool: str, ttl: float, timeout: float, owner: str 
 
     The lease lapses by itself unless it is renewed or released with that token. Exit code 75: none came free in time.
     """
-    target = session.pool(pool)
-    lease = _acquire(session, target, ttl, timeout, owner)
+    check_ttl(ttl)
+    check_timeout(timeout)
+    target = session.pool(pool) if timeout == 0 else session.existing_pool(pool)  # nobody waits for what is misspelt
+    lease = _acquire(session, target, ttl, timeout, owner_of(os.getppid()) if owner is None else owner)
     try:
         if session.json:
             output.print_json(_as_json(lease))
@@ -52,12 +58,15 @@ def acquire(session: Session, pool: str, ttl: float, timeout: float, owner: str 
         raise
 
 
-def _acquire(session: Session, pool: Pool, ttl: float, timeout: float, owner: str | None) -> Lease:
+def _acquire(session: Session, pool: Pool, ttl: float, timeout: float, owner: str) -> Lease:
     try:
         return pool.acquire(ttl, timeout, owner=owner)
     except PoolExhausted as error:
-        if pool.order() is None:
-            raise PoolExhausted(str(session.no_pool(pool.name))) from error
+        order, stats = order_and_stats(pool)
+        if order is None:
+            raise session.no_pool(pool.name) from error
+        if not stats.total:
+            raise PoolExhausted(f"pool {pool.name!r} has no resources; relet add {pool.name} … adds some") from error
         raise
 
 
@@ -86,7 +95,15 @@ def _fields(lease: Lease) -> list[tuple[str, str]]:
 @click.command()
 @click.argument("pool")
 @click.argument("token")
-@ttl_option
+@click.option(
+    "--ttl",
+    type=float,
+    default=DEFAULT_TTL_S,
+    show_default=True,
+    metavar="S",
+    help="Seconds from now until the lease lapses, be that later or sooner than before: the server does not keep the "
+    "ttl that the lease was acquired with.",
+)
 @global_options()
 @pass_session
 def renew(session: Session, pool: str, token: str, ttl: float) -> None:

@@ -11,7 +11,7 @@ import redis
 
 from relet.catalogue import pools as catalogue
 from relet.cli import output
-from relet.cli.connection import Session
+from relet.cli.connection import Session, order_and_stats
 from relet.cli.errors import ERROR, report
 from relet.cli.options import global_options, pass_session
 from relet.errors import ReletError
@@ -52,7 +52,11 @@ def status(session: Session, pool: str | None) -> None:
     if session.json:
         output.print_array(every)
     else:
-        columns = [output.Column("POOL"), *(output.Column(count.upper(), right=True) for count in COUNTS)]
+        columns = [
+            output.Column("POOL"),
+            output.Column("ORDER"),
+            *(output.Column(count.upper(), right=True) for count in COUNTS),
+        ]
         output.print_table(columns, ([str(value) for value in counts.values()] for counts in every))
         _say_what_is_missing(session)
     ctx.exit(ctx.meta.get("relet.failed", 0))
@@ -60,12 +64,12 @@ def status(session: Session, pool: str | None) -> None:
 
 def _status_of_one(session: Session, name: str) -> None:
     pool = session.pool(name)
-    order = pool.order()
+    order, stats = order_and_stats(pool)
     if order is None:
         raise session.no_pool(name)
-    counts = asdict(pool.stats())
+    counts = asdict(stats)
     if session.json:
-        output.print_json({"pool": name, **counts})
+        output.print_json({"pool": name, "order": order, **counts})
     else:
         output.print_fields(
             [("pool", name), ("order", order), *((count, str(number)) for count, number in counts.items())]
@@ -93,12 +97,12 @@ def _every(session: Session, ctx: click.Context) -> Iterator[dict[str, Any]]:
     """The status of each pool; one that cannot be counted is reported, and the others go on."""
     for name in sorted(catalogue(session.client(), session.namespace)):
         try:
-            counts = asdict(session.pool(name).stats())
+            order, stats = order_and_stats(session.pool(name))
         except (ReletError, redis.ResponseError) as error:
             report(error, session.url)
             ctx.meta["relet.failed"] = ERROR
             continue
-        yield {"pool": name, **counts}
+        yield {"pool": name, "order": order, **asdict(stats)}
 
 
 @click.command()

@@ -40,8 +40,10 @@ def takes_names(function: F) -> F:
             "--format",
             "form",
             type=click.Choice(FORMATS),
-            help="What the file holds: a name a line; CSV with a header, whose column 'name' (or else the first) has "
-            'the names; or a JSON object a line, such as {"name": "gpu-0", "memory": 80}. [default: by its ending]',
+            help="What the file holds. lines: a name a line, as it stands there (spaces and '#' are part of it), empty "
+            "lines left out. csv: a header, whose column 'name' (or else the first) has the names; the others are "
+            "attributes, and stay text. jsonl: a JSON object a line, such as "
+            '{"name": "gpu-0", "memory": 80}. [default: by its ending]',
         ),
     ]
     return reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
