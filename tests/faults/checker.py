@@ -9,7 +9,7 @@ The promises, by the words that nemeses use for those that do not hold (`voids`)
     refused   the register never refuses a holder whose lease is certain
     early     no holder is told "lost" before the deadline it counts on, unless an operator took the resource
     revived   nothing is renewed or released after its last deadline has passed for certain
-    lost      at the end every resource is there, free, and granted exactly once
+    lost      no resource is unknown; at the end each is there, free, and granted exactly once
     surprise  no error but those by which a server, or the lack of one, says "not now"
 
 What breaks one of them is a fault, unless something that voids it falls into the time that it spans: then it is counted
@@ -54,6 +54,13 @@ NOT_NOW = (
     "ResponseError: UNBLOCKED",
     "ResponseError: OOM",
 )
+
+
+# Errors that are redis-py's own, known and not relet's to mend: the beginning, and where it comes from.
+OF_THE_LIBRARY = {
+    # A task connects while another one closes all connections of redis.asyncio.RedisCluster (8.1).
+    "AttributeError: 'NoneType' object has no attribute 'writelines'": "redis-py",
+}
 
 
 @dataclass(frozen=True)
@@ -112,9 +119,10 @@ class _Judge:
         self.pairs = 0
         self.late = 0
 
-    def find(self, promise: str, begin: float, end: float, what: str, confirmed: bool = False) -> None:
+    def find(
+        self, promise: str, begin: float, end: float, what: str, *, confirmed: bool = False, excuse: str = ""
+    ) -> None:
         """Something that spans this time; `confirmed`: it is about leases that replicas had."""
-        excuse = ""
         for void in self.voids:
             if promise in void.promises and void.begin <= end and begin <= void.end:
                 if confirmed and void.spares_confirmed:
@@ -134,7 +142,7 @@ class _Judge:
                 f"{_named(lease)} is certain until {lease.end:.4f}, {_named(other)} from {other.start:.4f} on: "
                 f"{(min(lease.end, other.end) - other.start) * 1000:.1f} ms together"
             )
-            self.find("overlap", begin, end, what, confirmed)
+            self.find("overlap", begin, end, what, confirmed=confirmed)
 
     def fences(self) -> None:
         for _, leases in groupby(sorted(self.ledger.leases, key=lambda one: one.pool), key=lambda one: one.pool):
@@ -161,12 +169,15 @@ class _Judge:
 
     def register(self) -> Counter[bool]:
         newest: dict[tuple[str, str], Lease] = {}
+        highest: dict[tuple[str, str], str] = {}  # the token that was written with last
         successors = _Successors(self.ledger.leases)
         writes: Counter[bool] = Counter()
         for event in self.events:
             if event["kind"] != "write":
                 continue
             writes[event["accepted"]] += 1
+            if event["accepted"]:
+                highest[event["pool"], event["resource"]] = event["token"]
             lease = self.ledger.lease(event["token"])
             if lease is None:
                 continue  # its holder was killed before it could say what it was granted
@@ -174,9 +185,17 @@ class _Judge:
                 self._accepted(event, lease, newest)
                 self.late += successors.has_begun(lease, event["t"])
             elif lease.start <= event["t"] < lease.end:
-                what = f"a write of {_named(lease)}, {(lease.end - event['t']) * 1000:.0f} ms before its end"
-                self.find("refused", lease.call, event["t"], what, lease.confirmed and event["t"] < lease.granted_end)
+                self._refused(event, lease, self.ledger.lease(highest[event["pool"], event["resource"]]))
         return writes
+
+    def _refused(self, event: Event, lease: Lease, other: Lease | None) -> None:
+        """A holder was refused because of somebody else's write with a higher fence."""
+        begin, left = lease.call, (lease.end - event["t"]) * 1000
+        confirmed = lease.confirmed and event["t"] < lease.granted_end
+        if other is not None:
+            begin, confirmed = min(begin, other.call), confirmed and other.confirmed
+        what = f"a write of {_named(lease)}, {left:.0f} ms before its end, because of {other and _named(other)}"
+        self.find("refused", begin, event["t"], what, confirmed=confirmed)
 
     def _accepted(self, event: Event, lease: Lease, newest: dict[tuple[str, str], Lease]) -> None:
         key = (event["pool"], event["resource"])
@@ -192,14 +211,17 @@ class _Judge:
             if lease.lost_at is not None and not lease.forced:
                 is_granted = lease.confirmed and lease.lost_at < lease.granted_end
                 what = f"{_named(lease)} at {lease.lost_at:.4f}, before its deadline"
-                self.find("early", lease.call, lease.lost_at, what, is_granted)
+                self.find("early", lease.call, lease.lost_at, what, confirmed=is_granted)
             for how in lease.revived:
                 self.find("revived", lease.call, max(lease.end, lease.start), f"{_named(lease)}: {how}")
 
     def surprises(self) -> None:
-        for at, verb, error in self.ledger.errors:
-            if not error.startswith(NOT_NOW):
-                self.find("surprise", at, at, f"{verb}: {error}")
+        for begin, end, verb, error in self.ledger.errors:
+            if error.startswith("ResourceUnknown"):  # nobody removes any
+                self.find("lost", begin, end, f"{verb}: {error}")
+            elif not error.startswith(NOT_NOW):
+                excuse = next((whose for text, whose in OF_THE_LIBRARY.items() if error.startswith(text)), "")
+                self.find("surprise", begin, end, f"{verb}: {error}", excuse=excuse)
         for event in self.events:
             if event["kind"] == "trouble":
                 self.find("surprise", event["t"], event["t"], event["text"])

@@ -57,8 +57,8 @@ class Ledger:
         self.leases: list[Lease] = []
         self.counts: dict[tuple[str, str], int] = {}
         """Operations by verb and result; "none came" for calls without an answer."""
-        self.errors: list[tuple[float, str, str]] = []
-        """Time of the call, verb, error."""
+        self.errors: list[tuple[float, float, str, str]] = []
+        """Times of the call and of the answer, verb, error."""
         self._by_token: dict[str, Lease] = {}
         self._forces: list[tuple[str, str, float, float]] = []
         calls: dict[str, Event] = {}
@@ -98,7 +98,7 @@ class Ledger:
         verb, result = call["verb"], answer["result"] if answer else "unanswered"
         self.counts[verb, result] = self.counts.get((verb, result), 0) + 1
         if answer and result == "error":
-            self.errors.append((call["t"], verb, answer["error"]))
+            self.errors.append((call["t"], answer["t"], verb, answer["error"]))
         handle: dict[str, Callable[[Event, Event | None], None]] = {
             "acquire": self._acquired,
             "renew": self._renewed,

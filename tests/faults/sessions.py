@@ -23,6 +23,12 @@ from .register import Writer
 
 BREATH_S = 0.03
 """After an error: the server may be away, and asking it at full speed helps nobody."""
+TRACE = 3000
+"""How much of a traceback is kept."""
+
+
+class _Told(Exception):
+    """The operation failed, and the history has it."""
 
 
 async def _done(value: Any) -> Any:
@@ -63,10 +69,10 @@ class Session:
                 (way,) = self._random.choices([way for way, _ in ways], [weight for _, weight in ways])
                 try:
                     await way()
-                except (ReletError, redis.RedisError, OSError):
-                    await asyncio.sleep(BREATH_S)  # the history has it
-                except Exception:  # of relet, redis-py or ourselves: nobody expects it
-                    self._history.write("trouble", text=traceback.format_exc()[-3000:])
+                except _Told:
+                    await asyncio.sleep(BREATH_S)
+                except Exception as error:  # a fault of this file
+                    self._history.write("trouble", text=_told(error), trace=traceback.format_exc()[-TRACE:])
                     await asyncio.sleep(BREATH_S)
                 await asyncio.sleep(self._random.expovariate(200))
         finally:
@@ -174,8 +180,7 @@ class Session:
             self._answer(call, "none")
             return []
         except Exception as error:
-            self._answer(call, "error", error=_told(error))
-            raise
+            raise self._failed(call, error) from error
         t = now()  # before the leases are asked how long they have: this process may be stopped in between
         leases = answer if isinstance(answer, list) else [answer] if answer is not None else []
         told = [
@@ -215,12 +220,17 @@ class Session:
             self._answer(call, "lost")
             return False
         except Exception as error:
-            self._answer(call, "error", error=_told(error))
-            raise
+            raise self._failed(call, error) from error
         t = now()
         more = {} if until is None else {"until": t + until()}
         self._history.write("answer", t, id=call, result="ok", **more)
         return True
+
+    def _failed(self, call: str, error: Exception) -> _Told:
+        is_usual = isinstance(error, (ReletError, redis.RedisError, OSError))
+        more = {} if is_usual else {"trace": traceback.format_exc()[-TRACE:]}
+        self._answer(call, "error", error=_told(error), **more)
+        return _Told()
 
     def _call(self, verb: str, **fields: Any) -> str:
         self._count += 1

@@ -67,6 +67,8 @@ def make_client(plan: Plan, *, by_proxy: bool, is_async: bool, resends: bool) ->
     options: dict[str, Any] = {} if resends else {"socket_timeout": 1.0}
     if plan.is_cluster:
         remap = _through_proxies(plan) if by_proxy else None
+        if remap:
+            _ask_as_well(remap)
         port = (plan.proxies if by_proxy else plan.ports)[0]
         nodes = [library.cluster.ClusterNode("127.0.0.1", each) for each in plan.ports] if not by_proxy else None
         return library.RedisCluster(
@@ -86,6 +88,17 @@ def _through_proxies(plan: Plan) -> Callable[[tuple[str, int]], tuple[str, int]]
     """From a node's address to that of the proxy before it; a proxy's own stays."""
     proxies = dict(zip(plan.ports, plan.proxies, strict=True))
     return lambda address: (address[0], proxies.get(address[1], address[1]))
+
+
+def _ask_as_well(remap: Callable[[tuple[str, int]], tuple[str, int]]) -> None:
+    """Has this process's redis-py remap the addresses of ASK too, which 8.1 forgets, and then takes for unknown nodes."""
+    make = redis.exceptions.AskError.__init__
+
+    def made(self: redis.exceptions.AskError, *args: Any, **options: Any) -> None:
+        make(self, *args, **options)
+        self.node_addr = self.host, self.port = remap((self.host, self.port))
+
+    redis.exceptions.AskError.__init__ = made  # type: ignore[method-assign]
 
 
 def operator(plan: Plan, **options: Any) -> Any:

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal
 PAIR, SHARDS = "pair", "shards"
 Group = Literal["holders", "network", "servers"]
 
-LOSS = frozenset({"overlap", "early", "refused", "revived"})
-"""What a loss of acknowledged writes takes away: whoever was granted a lease may find that the server does not know."""
+LOSS = frozenset({"overlap", "early", "refused", "revived", "lost"})
+"""What a loss of acknowledged writes takes away: whoever was granted a lease may find that the server does not know it,
+nor the resource, until that is added again. (At the end nothing is excused: no fault is going on then.)"""
 
 KEEPS = "everything"
 
