@@ -20,7 +20,7 @@ from relet.sentinel import SCHEME, master, master_async, sentinels_of
 RAW: dict[str, Any] = {"NEVER_DECODE": []}
 """redis-py's option for a reply in bytes, whatever ``decode_responses`` and ``encoding`` say."""
 
-_SERVER_AWAY = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED")
+_SERVER_AWAY = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", "WAIT cannot be used with replica")
 """Errors by which a server says that it cannot answer now, but it or another will."""
 
 

@@ -245,10 +245,16 @@ class ThreadLine:
         ears = self._ears
         if ears is None:
             raise Unreachable(ConnectionError("nobody listens"), stalled=False)
-        with self._library.unreachable():
-            if not ears.can_read(seconds):
-                return
-            kind, channel, message = ears.read_response(disable_decoding=True)
+        try:
+            with self._library.unreachable():
+                if not ears.can_read(seconds):
+                    return
+                kind, channel, message = ears.read_response(disable_decoding=True)
+        except Exception as error:
+            if self._ears is ears:
+                raise
+            # Another thread, which could not give up its place, has closed it meanwhile: whatever that looks like here.
+            raise Unreachable(error, stalled=False) from error
         if kind == b"message":
             for place in self._line.heard(channel, message):
                 _ring(place)
