@@ -19,12 +19,12 @@ from .broken import BREAKS
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--list", action="store_true", help="show the nemeses, and what is promised under each")
-    parser.add_argument("--server", default="valkey-9.1", help="redis-7.0, valkey-9.1, redis-8.2, …, cluster-valkey-9.1, …")
+    parser.add_argument("--server", default="valkey-9.1", help="redis-7.0, valkey-9.1, …, cluster-valkey-9.1, …")
     parser.add_argument("--nemesis", default="all", metavar="NAMES", help="names with commas; all; promised; none")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--clients", type=int, default=8, help="processes, of three sessions each")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the history there, also of a campaign that went well")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the history there, also a good one")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="judge a history that was kept")
     parser.add_argument("--break", dest="broken", choices=sorted(BREAKS), help="break relet, to see that it is noticed")
     options = parser.parse_args()
@@ -39,7 +39,7 @@ def main() -> int:
     try:
         outcome = campaign.run(
             options.server,
-            "" if options.nemesis == "none" else options.nemesis,
+            options.nemesis,
             options.seconds,
             seed=seed,
             clients=options.clients,
@@ -51,8 +51,8 @@ def main() -> int:
         return 3
     except ValueError as error:
         parser.error(str(error))
-    for name, reason in outcome.left_out.items():
-        print(f"LEFT OUT: {name}: {reason}")
+    for name, why in outcome.left_out.items():
+        print(f"LEFT OUT: {name}: {why}")
     print(report.verdict(outcome.verdict))
     if outcome.history:
         print(f"history: {outcome.history} (python -m tests.faults --replay {outcome.history})")

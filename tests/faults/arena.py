@@ -1,4 +1,4 @@
-"""Where a campaign takes place: the servers, the proxies before them, the register, the clients; and how to restore them.
+"""Where a campaign takes place: the servers, the proxies before them, the register, the clients.
 
 Two kinds. `Pair`: a master and a replica, which may change places, and a proxy to whichever is the master; the link of
 replication has a proxy of its own. `Shards`: a cluster of three masters, a proxy to each.

@@ -33,7 +33,7 @@ class Break:
         script.cache_clear()
         relet.scripts.proving.cache_clear()
         if self.release is not None:
-            HeldLease._release = self.release  # type: ignore[method-assign]
+            HeldLease._release = self.release  # type: ignore[assignment, method-assign]
 
     def copy(self, folder: Path) -> Path:
         """The copy of gears/, made once; the one process that makes it is the first that asks: the campaign's own."""
@@ -43,7 +43,9 @@ class Break:
                 file = folder / "lua" / name
                 text = file.read_text("utf-8")
                 if text.count(old) != 1:
-                    raise ValueError(f"{name} has {old!r} {text.count(old)} times, not once: mend tests/faults/broken.py")
+                    raise ValueError(
+                        f"{name} has {old!r} {text.count(old)} times, not once: mend tests/faults/broken.py"
+                    )
                 file.write_text(text.replace(old, new), "utf-8")
             for name, text in self.files.items():
                 (folder / "lua" / name).write_text(text, "utf-8")
@@ -107,18 +109,24 @@ def _by_name(lease: HeldLease) -> Generator[Any, Any, None]:
 BREAKS = {
     "fence": Break(
         "the fence is not raised: each grant has the one that is stored",
-        (("shared/fence.lua", "  call('HINCRBY', root, 'fence', 1)\n", ""),
-         ("shared/fence.lua", "#stored < #micros or (#stored == #micros and stored < micros)", "false")),
+        (
+            ("shared/fence.lua", "  call('HINCRBY', root, 'fence', 1)\n", ""),
+            ("shared/fence.lua", "#stored < #micros or (#stored == #micros and stored < micros)", "false"),
+        ),
     ),
     "fence-on-loss": Break(
         "the fence counts up from what is stored, and takes no heed of the time",
-        (("shared/fence.lua", "#stored < #micros or (#stored == #micros and stored < micros)", "false"),
-         ("shared/fence.lua", "return micros", "return '1'")),
+        (
+            ("shared/fence.lua", "#stored < #micros or (#stored == #micros and stored < micros)", "false"),
+            ("shared/fence.lua", "return micros", "return '1'"),
+        ),
     ),
     "deadline": Break(
         "renew and release don't look at the deadline",
-        (("release.lua", "if deadline and tonumber(deadline) > now then", "if deadline then"),
-         ("shared/lease.lua", "return deadline and tonumber(deadline) > now", "return deadline")),
+        (
+            ("release.lua", "if deadline and tonumber(deadline) > now then", "if deadline then"),
+            ("shared/lease.lua", "return deadline and tonumber(deadline) > now", "return deadline"),
+        ),
     ),
     "two-trips": Break(
         "a release takes two round trips", files={"release_take.lua": _TAKE, "release_give.lua": _GIVE}, release=_in_two

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
 import tempfile
@@ -58,7 +59,7 @@ def run(
     if spec not in SERVERS:
         raise ValueError(f"there is no server {server!r}: {', '.join(SERVERS)}, each also with {CLUSTER!r} before it")
     binary(SERVERS[spec])
-    names = chosen(nemeses, SHARDS if is_cluster else PAIR) if nemeses else []
+    names = chosen(nemeses, SHARDS if is_cluster else PAIR)
     library, left_out = _clocks(names)
     names = [name for name in names if name not in left_out]
     folder = Path(tempfile.mkdtemp(prefix="relet-faults-"))
@@ -180,10 +181,8 @@ def _take_stock(ground: arena.Arena) -> None:
 
 def _count(pool: Pool, expected: int) -> dict[str, object]:
     try:
-        try:
+        with contextlib.suppress(TimeoutError):  # the census shows it
             wait_until(lambda: pool.stats().leased == 0, "leases to end", timeout=SETTLE_S + LONGEST_TTL_S)
-        except TimeoutError:
-            pass  # the census shows it
         before = pool.stats()
         leases = [pool.try_acquire(60) for _ in range(expected + 1)]
         taken = [lease.resource for lease in leases if lease]

@@ -212,8 +212,8 @@ class _Judge:
                 is_granted = lease.confirmed and lease.lost_at < lease.granted_end
                 what = f"{_named(lease)} at {lease.lost_at:.4f}, before its deadline"
                 self.find("early", lease.call, lease.lost_at, what, confirmed=is_granted)
-            for how in lease.revived:
-                self.find("revived", lease.call, max(lease.end, lease.start), f"{_named(lease)}: {how}")
+            for at, how in lease.revived:
+                self.find("revived", lease.call, at, f"{_named(lease)}: {how}")
 
     def surprises(self) -> None:
         for begin, end, verb, error in self.ledger.errors:

@@ -18,7 +18,9 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PARENT = "RELET_FAULTS_PARENT"
 
 
-def start(module: str, *arguments: str, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+def start(
+    module: str, *arguments: str, log: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """Starts `python -m tests.faults.MODULE`. What it prints goes to `log`.
 
     To be called from a thread that lives as long as the process may: the kernel ends it along with that thread.

@@ -12,6 +12,7 @@ from tests.servers import Unavailable, debian, fetch
 
 HOUR_S = 3600
 NAME = "libfaketime.so.1"
+_SLEEPING = Path(__file__).with_name("sleeping")
 _STEADY = {"DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
@@ -39,8 +40,8 @@ class Clock:
 
 
 def off_by(library: Path, seconds: int) -> dict[str, str]:
-    """The environment of a process whose clock is off for all its life."""
-    return {"LD_PRELOAD": str(library), "FAKETIME": f"{seconds:+d}", **_STEADY}
+    """The environment of a Python process whose clock is off for all its life."""
+    return {"LD_PRELOAD": str(library), "FAKETIME": f"{seconds:+d}", "PYTHONPATH": str(_SLEEPING), **_STEADY}
 
 
 def library() -> Path:

@@ -46,8 +46,8 @@ class Lease:
     """When its holder was told that it is lost, though it had not counted on that yet."""
     forced: bool = False
     """An operator may have taken it."""
-    revived: list[str] = field(default_factory=list)
-    """Operations that were done though its deadline had passed."""
+    revived: list[tuple[float, str]] = field(default_factory=list)
+    """Operations that were done though its deadline had passed: when each was answered, and which."""
 
 
 class Ledger:
@@ -93,6 +93,7 @@ class Ledger:
             for lease in self._of(call):
                 call.setdefault("ends", {})[lease.token] = lease.end
                 lease.end = min(lease.end, call["t"] + call["ttl"])  # it may have been for less than there was left
+                call["latest"], lease.latest = lease.latest, None
 
     def _answered(self, call: Event, answer: Event | None) -> None:
         verb, result = call["verb"], answer["result"] if answer else "unanswered"
@@ -129,27 +130,27 @@ class Ledger:
 
     def _renewed(self, call: Event, answer: Event | None) -> None:
         for lease in self._of(call):
-            if answer is None or answer["result"] == "error":
-                lease.latest = None
-            elif answer["result"] == "lost":
+            if answer is None:
+                continue
+            if answer["result"] == "lost":
                 self._lost(lease, call, answer)
-            else:
-                self._revived(lease, call)
+            elif answer["result"] == "ok":
+                self._revived(lease, call, answer, call["latest"])
                 lease.end = answer["until"]
-                if lease.latest is not None:
+                if call["latest"] is not None:  # else an earlier renewal may still come into force
                     lease.latest = answer["t"] + call["ttl"] + MS
 
     def _released(self, call: Event, answer: Event | None) -> None:
         leases = self._of(call)
         for lease in leases:
             if answer and answer["result"] == "ok":
-                self._revived(lease, call)
+                self._revived(lease, call, answer, lease.latest)
             elif answer and answer["result"] == "lost" and len(leases) == 1:  # of several, some
                 self._lost(lease, call, answer)
 
-    def _revived(self, lease: Lease, call: Event) -> None:
-        if lease.latest is not None and call["t"] > lease.latest:
-            lease.revived.append(f"{call['verb']} {call['t'] - lease.latest:.3f} s after its last deadline")
+    def _revived(self, lease: Lease, call: Event, answer: Event, latest: float | None) -> None:
+        if latest is not None and call["t"] > latest:
+            lease.revived.append((answer["t"], f"{call['verb']} {call['t'] - latest:.3f} s after its last deadline"))
 
     def _lost(self, lease: Lease, call: Event, answer: Event) -> None:
         if answer["t"] < call["ends"][lease.token]:

@@ -82,10 +82,10 @@ class Proxy:
         except OSError:
             pass  # the server is away
         finally:
-            for one in (writer, theirs):
-                if one is not None:
-                    self._writers.discard(one)
-                    one.transport.abort()
+            for end in (writer, theirs):
+                if end is not None:
+                    self._writers.discard(end)
+                    end.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_answer: bool) -> None:
         with contextlib.suppress(OSError):

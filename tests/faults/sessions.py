@@ -11,6 +11,7 @@ import random
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import redis
@@ -107,9 +108,7 @@ class Session:
         pool, ttl, timeout = self._pool(), self._random.uniform(0.3, 0.8), self._random.uniform(0.05, 2)
         block = self._pools[pool].lease(ttl, timeout)
         enter, leave = (
-            (block.__aenter__, block.__aexit__)
-            if hasattr(block, "__aenter__")
-            else (block.__enter__, block.__exit__)
+            (block.__aenter__, block.__aexit__) if hasattr(block, "__aenter__") else (block.__enter__, block.__exit__)
         )
         for lease in await self._acquire(pool, ttl, enter, renewed=True):
             for _ in range(self._random.randrange(1, 6)):
@@ -152,8 +151,8 @@ class Session:
         pool, ttl = self._pool(), self._ttl()
         for lease in await self._acquire(pool, ttl, lambda: self._pools[pool].try_acquire(ttl)):
             await self._use(pool, lease)
-            token = lease.token
-            await self._asked("release", lambda: self._pools[pool].release(token), pool=pool, tokens=[token])
+            release = partial(self._pools[pool].release, lease.token)
+            await self._asked("release", release, pool=pool, tokens=[lease.token])
 
     async def _force(self) -> None:
         pool = self._pool()
@@ -171,9 +170,7 @@ class Session:
         return self._random.choice((0.15, 0.4, 0.8, LONGEST_TTL_S))
 
     async def _acquire(self, pool: str, ttl: float, ask: Callable[[], Any], renewed: bool = False) -> list[Any]:
-        call = self._call(
-            "acquire", pool=pool, ttl=ttl, min_replicas=self._min_replicas, renewed=renewed
-        )
+        call = self._call("acquire", pool=pool, ttl=ttl, min_replicas=self._min_replicas, renewed=renewed)
         try:
             answer = await _done(ask())
         except PoolExhausted:
@@ -227,7 +224,7 @@ class Session:
         return True
 
     def _failed(self, call: str, error: Exception) -> _Told:
-        is_usual = isinstance(error, (ReletError, redis.RedisError, OSError))
+        is_usual = isinstance(error, (ReletError, redis.RedisError, ConnectionError))
         more = {} if is_usual else {"trace": traceback.format_exc()[-TRACE:]}
         self._answer(call, "error", error=_told(error), **more)
         return _Told()

@@ -91,7 +91,7 @@ def _through_proxies(plan: Plan) -> Callable[[tuple[str, int]], tuple[str, int]]
 
 
 def _ask_as_well(remap: Callable[[tuple[str, int]], tuple[str, int]]) -> None:
-    """Has this process's redis-py remap the addresses of ASK too, which 8.1 forgets, and then takes for unknown nodes."""
+    """Has this process's redis-py remap the addresses of ASK too: 8.1 forgets it, and then knows no such node."""
     make = redis.exceptions.AskError.__init__
 
     def made(self: redis.exceptions.AskError, *args: Any, **options: Any) -> None:

@@ -18,7 +18,9 @@ _ALL: tuple[type[Nemesis], ...] = (
 
 NEMESES: dict[str, type[Nemesis]] = {nemesis.name: nemesis for nemesis in _ALL}
 
-ALL = "all"
+__all__ = ["ALL", "NEMESES", "PROMISED", "Nemesis", "chosen"]
+
+ALL, NONE = "all", "none"
 PROMISED = "promised"
 """All under which everything is promised."""
 
@@ -31,7 +33,7 @@ def chosen(names: str, ground: str) -> list[str]:
     here = [name for name, nemesis in NEMESES.items() if ground in nemesis.grounds]
     if names in (ALL, PROMISED):
         return [name for name in here if names == ALL or not NEMESES[name].voids]
-    wanted = names.split(",")
+    wanted = [] if names == NONE else names.split(",")
     for name in wanted:
         if name not in NEMESES:
             raise ValueError(f"there is no nemesis {name!r}; --list shows them")

@@ -69,8 +69,8 @@ class ServerBehind(_ServerClock):
 class ServerAhead(_ServerClock):
     name = "server-clock-ahead"
     does = (
-        "the servers' clock goes an hour ahead, and after up to 2 s back; an operator then takes by force what is leased"
-        " for an hour. If data is lost within that hour, fences are not promised: so no such fault comes after it"
+        "the servers' clock goes an hour ahead, and after up to 2 s back; an operator then takes by force what is"
+        " leased for an hour. If data is lost within that hour, fences are not promised: no such fault comes after it"
     )
     off = HOUR_S
     weight = 0.15

@@ -14,7 +14,7 @@ class Switchover(Nemesis):
     group = "servers"
     grounds = (PAIR,)
 
-    def strike(self, arena: Any, rng: random.Random) -> str:
+    def strike(self, arena: Any, rng: random.Random) -> str:  # noqa: ARG002
         old, new = arena.servers
         arena.call(old, "FAILOVER", "TO", "127.0.0.1", new.port, "TIMEOUT", 5000)
         arena.wait_for(old, "master_failover_state", "no-failover", "replication")
@@ -30,8 +30,8 @@ class Switchover(Nemesis):
 class Failover(Nemesis):
     name = "failover"
     does = (
-        "replication held up for up to 0.8 s, then SIGKILL of the master, or a pause from which it comes back as a second"
-        " master for up to 0.5 s; the replica is promoted; half of the clients have min_replicas=1"
+        "replication held up for up to 0.8 s, then SIGKILL of the master, or a pause from which it comes back as a"
+        " second master for up to 0.5 s; the replica is promoted; half of the clients have min_replicas=1"
     )
     promised = "fences only rise; no resource lost; no overlap of leases with min_replicas=1, as they were granted"
     outside = "overlaps and early ends of leases without, and in renewals (they are not waited for)"

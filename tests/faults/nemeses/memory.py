@@ -24,7 +24,9 @@ class FullMemory(Nemesis):
 class Eviction(Nemesis):
     name = "eviction"
     does = "the same with allkeys-lru: keys of the pools are evicted; then the pools are destroyed and made anew"
-    promised = "fences only rise; damage is told (PoolDamaged) or all of a pool is gone; nothing lost once it is made anew"
+    promised = (
+        "fences only rise; damage is told (PoolDamaged) or all of a pool is gone; nothing lost once it is made anew"
+    )
     outside = "leases that were evicted: overlaps, early ends"
     group = "servers"
     voids = LOSS | {"surprise"}
