@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from tests.servers import wait_until
@@ -29,12 +30,18 @@ def start(
         return subprocess.Popen(
             [sys.executable, "-m", f"tests.faults.{module}", *arguments],
             cwd=ROOT,
-            env={**os.environ, **(environment or {}), _PARENT: str(os.getpid())},
+            env={**_environment(), **(environment or {}), _PARENT: str(os.getpid())},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
             start_new_session=True,
         )
+
+
+@cache
+def _environment() -> dict[str, str]:
+    """That of this process as it was at first: while a server is started, it may hold things that are for that alone."""
+    return dict(os.environ)
 
 
 def die_with_parent() -> None:

@@ -23,11 +23,11 @@ SECONDS = float(os.environ.get("RELET_TESTS_FAULTS_SECONDS", "10"))
 
 
 @pytest.mark.timeout(180 + 2 * SECONDS)
-@pytest.mark.parametrize("server", ["valkey-9.1", "redis-7.0", "cluster-valkey-9.1"])
-def test_every_promise_is_kept_while_every_nemesis_strikes(server: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["valkey-9.1", "redis-7.0", "cluster-valkey-9.1"])
+def test_every_promise_is_kept_while_every_nemesis_strikes(where: str, tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     try:
-        outcome = campaign.run(server, "all", SECONDS, seed=seed, keep=tmp_path)
+        outcome = campaign.run(where, "all", SECONDS, seed=seed, keep=tmp_path)
     except Unavailable as reason:
         missing(str(reason))
     verdict = outcome.verdict
