@@ -40,7 +40,7 @@ def start(
 
 @cache
 def _environment() -> dict[str, str]:
-    """That of this process as it was at first: while a server is started, it may hold things that are for that alone."""
+    """That of this process as it was at first: while a server is started, it holds things that are for that alone."""
     return dict(os.environ)
 
 
