@@ -45,8 +45,13 @@ class Proxy:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def listen(self) -> None:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        self.order(mode="cut")
+        self._server.close()
+        await self._server.wait_closed()
 
     def order(self, upstream: int | None = None, mode: str | None = None, delay: float | None = None) -> None:
         if delay is not None:

@@ -1,6 +1,6 @@
 """A short campaign with every nemesis mixed, the command, and what it says of nemeses.
 
-RELET_TESTS_FAULTS_SECONDS=300    how long each campaign is (default: 10)
+RELET_TESTS_FAULTS_SECONDS=300    how long each campaign is (default: 8)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.faults.nemeses import NEMESES, chosen
 from tests.helpers import missing
 from tests.servers import Unavailable
 
-SECONDS = float(os.environ.get("RELET_TESTS_FAULTS_SECONDS", "10"))
+SECONDS = float(os.environ.get("RELET_TESTS_FAULTS_SECONDS", "8"))
 
 
 @pytest.mark.timeout(180 + 2 * SECONDS)
