@@ -56,13 +56,6 @@ NOT_NOW = (
 )
 
 
-# Errors that are redis-py's own, known and not relet's to mend: the beginning, and where it comes from.
-OF_THE_LIBRARY = {
-    # A task connects while another one closes all connections of redis.asyncio.RedisCluster (8.1).
-    "AttributeError: 'NoneType' object has no attribute 'writelines'": "redis-py",
-}
-
-
 @dataclass(frozen=True)
 class Finding:
     """Something that breaks a promise; `nemesis` is what excuses it, if anything."""
@@ -119,10 +112,9 @@ class _Judge:
         self.pairs = 0
         self.late = 0
 
-    def find(
-        self, promise: str, begin: float, end: float, what: str, *, confirmed: bool = False, excuse: str = ""
-    ) -> None:
+    def find(self, promise: str, begin: float, end: float, what: str, *, confirmed: bool = False) -> None:
         """Something that spans this time; `confirmed`: it is about leases that replicas had."""
+        excuse = ""
         for void in self.voids:
             if promise in void.promises and void.begin <= end and begin <= void.end:
                 if confirmed and void.spares_confirmed:
@@ -220,8 +212,7 @@ class _Judge:
             if error.startswith("ResourceUnknown"):  # nobody removes any
                 self.find("lost", begin, end, f"{verb}: {error}")
             elif not error.startswith(NOT_NOW):
-                excuse = next((whose for text, whose in OF_THE_LIBRARY.items() if error.startswith(text)), "")
-                self.find("surprise", begin, end, f"{verb}: {error}", excuse=excuse)
+                self.find("surprise", begin, end, f"{verb}: {error}")
         for event in self.events:
             if event["kind"] == "trouble":
                 self.find("surprise", event["t"], event["t"], event["text"])
