@@ -104,8 +104,13 @@ class Arena:
                         pool.add(resources)
 
     def call(self, server: Server, *words: Any) -> Any:
-        with closing(server.client(socket_timeout=10)) as client:
+        with self.asking(server) as client:
             return client.execute_command(*words)
+
+    @contextmanager
+    def asking(self, server: Server) -> Iterator[Any]:
+        with closing(server.client(socket_timeout=10)) as client:
+            yield client
 
     def masters(self) -> list[Server]:
         return self.servers if self.plan.is_cluster else self.servers[:1]
