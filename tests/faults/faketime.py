@@ -5,6 +5,7 @@ Only the wall clock is moved (CLOCK_REALTIME, gettimeofday); the steady ones, wh
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -41,7 +42,8 @@ class Clock:
 
 def off_by(library: Path, seconds: int) -> dict[str, str]:
     """The environment of a Python process whose clock is off for all its life."""
-    return {"LD_PRELOAD": str(library), "FAKETIME": f"{seconds:+d}", "PYTHONPATH": str(_SLEEPING), **_STEADY}
+    path = os.pathsep.join(filter(None, [str(_SLEEPING), os.environ.get("PYTHONPATH")]))
+    return {"LD_PRELOAD": str(library), "FAKETIME": f"{seconds:+d}", "PYTHONPATH": path, **_STEADY}
 
 
 def library() -> Path:
