@@ -153,7 +153,9 @@ class Ledger:
             lease.revived.append((answer["t"], f"{call['verb']} {call['t'] - latest:.3f} s after its last deadline"))
 
     def _lost(self, lease: Lease, call: Event, answer: Event) -> None:
-        if answer["t"] < call["ends"][lease.token]:
+        # A renewal for less may have been done, its answer lost, and it sent again after the deadline that it had set.
+        counted_on = lease.end if call["verb"] == "renew" else call["ends"][lease.token]
+        if answer["t"] < counted_on:
             lease.lost_at = answer["t"]
         lease.end = min(lease.end, answer["t"])
 

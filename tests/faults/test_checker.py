@@ -227,6 +227,12 @@ def test_a_holder_is_told_lost_before_its_deadline(story: Story) -> None:
     assert story.broken() == ["early"]
 
 
+def test_a_renewal_for_less_that_was_sent_again_may_come_too_late_for_itself(story: Story) -> None:
+    story.lease("a", 1.0, 5.0, 10)
+    story.operation("renew", 2.0, 3.1, "lost", token="a", ttl=1.0)
+    assert story.broken() == []
+
+
 def test_a_holder_is_told_lost_after_its_deadline(story: Story) -> None:
     story.lease("a", 1.0, 2.0, 10)
     story.release("a", 1.95, "lost")  # answered after the deadline
