@@ -285,13 +285,12 @@ class AsyncPool(PoolCore[AsyncLease]):
                 patient_until = patient_until or monotonic() + MOVING_S
                 if not self._backend.is_cluster or monotonic() >= patient_until:
                     raise
-            except AttributeError as error:
-                if not self._backend.is_cluster:
-                    raise
-                # Where one task finds a node away, redis-py (8.1) closes connections that others are just opening; they
-                # fail with "'NoneType' object has no attribute 'writelines'".
+            except (AttributeError, ValueError) as error:
                 self._backend.failed()
-                raise library.connection_error("the connection was closed while it was opened") from error
+                torn = self._backend.torn(error)
+                if torn is error:
+                    raise
+                raise torn from error
             except Exception:
                 self._backend.failed()
                 raise

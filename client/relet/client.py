@@ -14,13 +14,13 @@ import redis.asyncio
 
 from relet.errors import ReletError
 from relet.line import Unreachable
-from relet.requests import READ_ONLY
+from relet.requests import NO_WAIT, READ_ONLY
 from relet.sentinel import SCHEME, master, master_async, sentinels_of
 
 RAW: dict[str, Any] = {"NEVER_DECODE": []}
 """redis-py's option for a reply in bytes, whatever ``decode_responses`` and ``encoding`` say."""
 
-_SERVER_AWAY = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", "WAIT cannot be used with replica")
+_SERVER_AWAY = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", NO_WAIT)
 """Errors by which a server says that it cannot answer now, but it or another will."""
 
 

@@ -23,6 +23,8 @@ UNKNOWN = -2
 TOO_MANY = -3
 READ_ONLY = "against a read only replica"
 """What all servers say there; Redis 6.2 puts other words before it, so that redis-py sees no ReadOnlyError."""
+NO_WAIT = "WAIT cannot be used with replica"
+"""What a replica says to WAIT: it has become one since it took the renewal."""
 
 
 class Standing(NamedTuple):
@@ -175,7 +177,7 @@ class Requests:
                 f"a key was deleted, evicted or changed by something other than relet. Once nobody uses its resources, "
                 "destroy() the pool and add them anew"
             )
-        if READ_ONLY in text:
+        if READ_ONLY in text or NO_WAIT in text:
             return UnsupportedServer(
                 f"the server that pool {self.pool!r} was asked of is a read-only replica: nothing was changed. Connect "
                 f"to its master (INFO replication names it), or find the master by sentinel://…"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -48,13 +49,17 @@ class Demoting(Connection):
 def test_a_master_that_is_demoted_before_its_replicas_confirm(spec: Spec) -> None:
     """The server's "WAIT cannot be used with replica instances" is no answer to who asked for a lease."""
     with Server.start(spec) as server, server.client() as client:
-        Pool(client, "p").add("r1")
+        Pool(client, "p").add("r1", "r2")
         connections = redis.ConnectionPool(connection_class=Demoting, host="127.0.0.1", port=server.port)
-        with closing(redis.Redis.from_pool(connections)) as demoted, pytest.raises(UnsupportedServer, match="replica"):
-            Pool(demoted, "p", min_replicas=1).try_acquire()
+        with closing(redis.Redis.from_pool(connections)) as demoted:
+            for ttl in (0.1, 30):  # the time for WAIT is up at once, or there is some left to try again
+                pool = Pool(demoted, "p", ttl, min_replicas=1)
+                with pytest.raises(UnsupportedServer, match="replica"):
+                    pool.try_acquire()
+                client.replicaof("NO", "ONE")  # type: ignore[no-untyped-call]
 
 
-class Losing(redis.asyncio.RedisCluster):
+class AsyncLosing(redis.asyncio.RedisCluster):
     """Loses the connection of its first two commands, as redis-py 8.1 does where another task closes it meanwhile."""
 
     sent = 0
@@ -66,10 +71,29 @@ class Losing(redis.asyncio.RedisCluster):
         return await super().execute_command(*args, **options)
 
 
+class Losing(redis.RedisCluster):
+    """The same for threads."""
+
+    sent = 0
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        self.sent += args[0] == "EVALSHA"
+        if args[0] == "EVALSHA" and self.sent <= 1:
+            raise ValueError("I/O operation on closed file.")
+        return super().execute_command(*args, **options)
+
+
+@pytest.fixture
+def cluster(spec: Spec) -> Iterator[Cluster]:
+    with Cluster.start(spec, 1) as cluster, closing(cluster.client()) as client:
+        Pool(client, "p").add("r1")
+        yield cluster
+
+
 @one
-def test_a_connection_that_redis_py_loses_while_it_opens_it_is_a_lost_connection(spec: Spec) -> None:
-    async def run(cluster: Cluster) -> None:
-        async with Losing(host="127.0.0.1", port=cluster.nodes[0].port) as client:
+def test_a_connection_that_redis_py_closes_under_a_task_is_a_lost_connection(cluster: Cluster) -> None:
+    async def run() -> None:
+        async with AsyncLosing(host="127.0.0.1", port=cluster.nodes[0].port) as client:
             pool = AsyncPool(client, "p")
             with pytest.raises(redis.ConnectionError):
                 await pool.stats()
@@ -77,7 +101,12 @@ def test_a_connection_that_redis_py_loses_while_it_opens_it_is_a_lost_connection
             assert lease.resource == "r1"
             await pool.close()
 
-    with Cluster.start(spec, 1) as cluster:
-        with closing(cluster.client()) as client:
-            Pool(client, "p").add("r1")
-        asyncio.run(run(cluster))
+    asyncio.run(run())
+
+
+@one
+def test_a_connection_that_redis_py_closes_under_a_thread_is_a_lost_connection(cluster: Cluster) -> None:
+    with closing(Losing(host="127.0.0.1", port=cluster.nodes[0].port)) as client, Pool(client, "p") as pool:
+        with pytest.raises(redis.ConnectionError):
+            pool.stats()
+        assert pool.stats().free == 1
