@@ -52,7 +52,7 @@ def test_a_master_that_is_demoted_before_its_replicas_confirm(spec: Spec) -> Non
         Pool(client, "p").add("r1", "r2")
         connections = redis.ConnectionPool(connection_class=Demoting, host="127.0.0.1", port=server.port)
         with closing(redis.Redis.from_pool(connections)) as demoted:
-            for ttl in (0.1, 30):  # the time for WAIT is up at once, or there is some left to try again
+            for ttl in (0.003, 30):  # the time for WAIT is up at once, or there is some left to try again
                 pool = Pool(demoted, "p", ttl, min_replicas=1)
                 with pytest.raises(UnsupportedServer, match="replica"):
                     pool.try_acquire()
