@@ -34,7 +34,7 @@ SHARDS = 3
 
 
 class Arena:
-    """What nemeses work on. `rng` is the scheduler's; threads of nemeses make their own from it."""
+    """What nemeses work on. Also a context manager: inside, everything runs, and the pools are there."""
 
     def __init__(self, plan: Plan, clock: Clock | None) -> None:
         self.plan = plan
@@ -123,7 +123,8 @@ class Arena:
         wait_until(holds, f"{field} to be {value}", timeout=60)
 
     def settle(self) -> None:
-        """Returns once the servers are all there again, for what comes after a restart."""
+        """Returns once the servers have found each other again, after a restart."""
+        raise NotImplementedError
 
     # making it
 
