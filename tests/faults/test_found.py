@@ -13,8 +13,10 @@ import redis
 import redis.asyncio
 from redis.connection import Connection
 
-from relet import AsyncPool, Pool, UnsupportedServer
-from tests.helpers import eventually, take
+from relet import AsyncPool, LeaseLost, Pool, UnsupportedServer
+from relet.flow import run
+from relet.line import Ask
+from tests.helpers import eventually, lapse, lease_all, take
 from tests.servers import Cluster, Server, Spec
 
 one = pytest.mark.parametrize("spec", ["valkey-9.1"], indirect=True)
@@ -110,3 +112,47 @@ def test_a_connection_that_redis_py_closes_under_a_thread_is_a_lost_connection(c
         with pytest.raises(redis.ConnectionError):
             pool.stats()
         assert pool.stats().free == 1
+
+
+@one
+def test_a_request_that_comes_again_after_its_lease_has_lapsed(spec: Spec) -> None:
+    """Its token has another lease then, which nobody knows of: a holder of the first must not renew that one."""
+    with Server.start(spec) as server, server.client() as client, Pool(client, "p") as pool:
+        pool.add("r1")
+        lease = take(pool, 0.05)
+        lapse(lease)
+        again = pool._send(pool._requests.acquire(lease.token, 60_000, b"owner"))
+        assert again is not None
+        assert again.fence > lease.fence
+        with pytest.raises(LeaseLost):
+            lease.renew()
+        (info,) = pool.resources()
+        assert (info.fence, (info.remaining or 0) > 50) == (again.fence, True)
+        pool.renew(lease.token, 90)  # who kept only the token means whatever it holds
+        (info,) = pool.resources()
+        assert (info.remaining or 0) > 60
+
+
+@one
+@pytest.mark.parametrize(("timeout", "robbed"), [(0, "r2"), (30, "r1"), (30, "r2")])
+def test_all_or_none_though_an_operator_takes_one_before_the_answer(spec: Spec, timeout: float, robbed: str) -> None:
+    """The answer is lost, the request sent again: then it is told of those that are left."""
+    with Server.start(spec) as server, server.client() as client, Pool(client, "p") as pool:
+        pool.add("r1", "r2")
+        asked: list[object] = []
+
+        def act(effect: Any) -> Any:
+            answer = pool._act(effect)
+            request = effect.request if isinstance(effect, Ask) else effect
+            if not asked and isinstance(answer, list):
+                asked.append(request)
+                pool.release(resource=robbed, force=True)
+                answer = pool._act(effect)
+            return answer
+
+        leases = run(pool._acquire_many(2, 60, timeout, None), act)
+        assert len(asked) == 1
+        assert sorted(lease.resource for lease in leases) == ["r1", "r2"]
+        pool.release_many(leases)
+        assert pool.stats().free == 2
+        pool.release_many(lease_all(pool, 2))
