@@ -19,7 +19,7 @@ from relet.scripts import script
 
 @dataclass(frozen=True)
 class Break:
-    """`edits` are (file under gears/lua, text that is there once, text in its stead); `files` are new ones."""
+    """`edits` are (file under gears/lua, text that is there once, text in its stead); `files` come in new."""
 
     what: str
     edits: tuple[tuple[str, str, str], ...] = ()
@@ -106,27 +106,25 @@ def _by_name(lease: HeldLease) -> Generator[Any, Any, None]:
     lease._is_released = True
 
 
+_LOOK = ("tonumber(deadline) > now", "true")
+_FENCE = "local function next_fence(stored)\n  return stored or micros\nend\n"
+_COUNTED = """
+local function next_fence(stored)
+  call('HINCRBY', root, 'fence', '1')
+  return call('HGET', root, 'fence')
+end
+"""
+
 BREAKS = {
     "fence": Break(
-        "the fence is not raised: each grant has the one that is stored",
-        (
-            ("shared/fence.lua", "  call('HINCRBY', root, 'fence', 1)\n", ""),
-            ("shared/fence.lua", "#stored < #micros or (#stored == #micros and stored < micros)", "false"),
-        ),
+        "the fence is not raised: each grant has the one that is stored", files={"shared/fence.lua": _FENCE}
     ),
     "fence-on-loss": Break(
-        "the fence counts up from what is stored, and takes no heed of the time",
-        (
-            ("shared/fence.lua", "#stored < #micros or (#stored == #micros and stored < micros)", "false"),
-            ("shared/fence.lua", "return micros", "return '1'"),
-        ),
+        "the fence counts up from what is stored, and takes no heed of the time", files={"shared/fence.lua": _COUNTED}
     ),
     "deadline": Break(
         "renew and release don't look at the deadline",
-        (
-            ("release.lua", "if deadline and tonumber(deadline) > now then", "if deadline then"),
-            ("shared/lease.lua", "return deadline and tonumber(deadline) > now", "return deadline"),
-        ),
+        edits=(("release.lua", *_LOOK), ("shared/lease.lua", *_LOOK)),
     ),
     "two-trips": Break(
         "a release takes two round trips", files={"release_take.lua": _TAKE, "release_give.lua": _GIVE}, release=_in_two
