@@ -109,9 +109,7 @@ def _fight(plan: Plan, clock: faketime.Clock | None) -> list[history.Event]:
         plan.save()
         ground.crowd.tend()
         troubles = _strike_until(ground)
-        late = ground.crowd.finish()
-        for number in late:
-            troubles.append(f"client {number} did not come to its end")
+        troubles += ground.crowd.finish()
         troubles += ground.crowd.died
         _take_stock(ground)
         events = history.read_folder(plan.path)

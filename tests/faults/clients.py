@@ -9,6 +9,7 @@ proxy; resending or not; with min_replicas or without, where there is a replica.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import sys
 import threading
 from pathlib import Path
@@ -18,6 +19,7 @@ from relet import AsyncPool, Pool
 
 from . import broken
 from .children import die_with_parent
+from .crowd import WHERE
 from .history import History, now
 from .plan import Plan
 from .sessions import Session
@@ -102,4 +104,5 @@ async def _patiently(make: Any, is_over: Any) -> Any:
 
 if __name__ == "__main__":
     die_with_parent()
+    faulthandler.register(WHERE)
     main(Plan.load(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]))

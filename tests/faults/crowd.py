@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -13,6 +15,8 @@ from .plan import Plan
 
 PATIENCE_S = 30.0
 """For clients to come to their end by themselves: redis-py may be resending."""
+WHERE = signal.SIGUSR1
+"""Has a client write down where its threads are."""
 
 
 class Crowd:
@@ -66,13 +70,19 @@ class Crowd:
             if process is not None and process.poll() is None:
                 process.send_signal(what)
 
-    def finish(self) -> list[int]:
-        """Waits for all to end by themselves; answers the numbers of those that did not, and were killed."""
+    def finish(self) -> list[str]:
+        """Waits for all to end by themselves; answers where those stood that did not, and were killed."""
         late = []
+        until = time.monotonic() + PATIENCE_S
         for number, process in self._processes.items():
-            children.end(process, PATIENCE_S)
-            if process.returncode == -signal.SIGKILL and process.pid not in self._killed:
-                late.append(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, until - time.monotonic()))
+            if process.poll() is None:
+                process.send_signal(WHERE)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(1)  # for it to say so
+                children.end(process)
+                late.append(f"client {number} did not come to its end: {self._told(number)}")
             else:
                 self._note(number, process)
         return late
@@ -91,8 +101,10 @@ class Crowd:
 
     def _note(self, number: int, process: subprocess.Popen[bytes] | None) -> None:
         if process is not None and process.returncode and process.pid not in self._killed:
-            tail = self._log(number).read_text(errors="replace")[-2000:]
-            self.died.append(f"client {number} ended with code {process.returncode}: {tail}")
+            self.died.append(f"client {number} ended with code {process.returncode}: {self._told(number)}")
+
+    def _told(self, number: int) -> str:
+        return self._log(number).read_text(errors="replace")[-5000:]
 
     def _log(self, number: int) -> Path:
         return self._plan.path / f"client-{number}.log"
