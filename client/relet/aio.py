@@ -343,6 +343,12 @@ class AsyncPool(PoolCore[AsyncLease]):
                 patient_until = patient_until or monotonic() + MOVING_S
                 if not self._backend.is_cluster or monotonic() >= patient_until:
                     raise
+            except (AttributeError, ValueError) as error:
+                self._backend.failed()
+                torn = self._backend.torn(error)
+                if torn is error:
+                    raise
+                raise torn from error
             except Exception:
                 self._backend.failed()
                 raise

@@ -69,6 +69,14 @@ class Backend:
         """Says that a request failed: the next may reach a server, or meet rights, that are not the same."""
         self.proven = False
 
+    def torn(self, error: Exception) -> Exception:
+        """What an error is that no library means to raise: in a cluster, a lost connection.
+
+        Where one thread or task finds a node away, redis-py (8.1) closes connections that others are just opening.
+        Those fail with "'NoneType' object has no attribute 'writelines'", or "I/O operation on closed file".
+        """
+        return self.library.connection_error("the connection was closed under its user") if self.is_cluster else error
+
     def node(self) -> object:
         """Which node of the cluster has the pool, as far as the client knows; None without a cluster."""
         return self._node().name if self.is_cluster else None

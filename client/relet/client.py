@@ -16,7 +16,7 @@ import redis.asyncio
 
 from relet.errors import ReletError
 from relet.line import Unreachable
-from relet.requests import READ_ONLY
+from relet.requests import NO_WAIT, READ_ONLY
 from relet.sentinel import SCHEME, master, master_async, sentinels_of
 
 RAW: dict[str, Any] = {"NEVER_DECODE": []}
@@ -25,7 +25,7 @@ RAW: dict[str, Any] = {"NEVER_DECODE": []}
 LOCAL = "local:"
 """What the URL of the user's own server begins with (:mod:`relet.local`)."""
 
-_SERVER_AWAY = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED")
+_SERVER_AWAY = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", NO_WAIT)
 """Errors by which a server says that it cannot answer now, but it or another will."""
 
 

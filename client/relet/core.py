@@ -30,7 +30,7 @@ from relet.names import (
 )
 from relet.replicas import confirmed
 from relet.requests import Requests
-from relet.waiting import give_up, wait_in_line
+from relet.waiting import Granted, give_up, wait_in_line
 
 Resources = str | Iterable[str] | Mapping[str, Mapping[str, Any] | None]
 
@@ -112,21 +112,16 @@ class PoolCore(AsideCore[L]):
         check_count(count)
         ttl_ms, named = self._asked(ttl, owner)
         seconds = check_timeout(timeout)
-        token = new_token_for(count)
-        asked_at = monotonic()
-        granted: list[tuple[Any, float]]
-        if seconds == 0:
-            try:
-                answer = yield self._requests.acquire_many(token, ttl_ms, named, count)
-            except (Exception, GeneratorExit):
-                raise
-            except BaseException:
-                yield from give_up(self._requests, token, count)
-                raise
-            granted = [(g, lease_end(asked_at, g.left_ms)) for g in answer] if isinstance(answer, list) else []
-        else:
-            ends_at = None if seconds is None else asked_at + seconds
-            granted = yield from wait_in_line(self._requests, token, count, ttl_ms, named, ends_at)
+        ends_at = None if seconds is None else monotonic() + seconds
+        while True:
+            token = new_token_for(count)
+            if seconds == 0:
+                granted = yield from self._ask_once(token, count, ttl_ms, named)
+            else:
+                granted = yield from wait_in_line(self._requests, token, count, ttl_ms, named, ends_at)
+            if len(granted) in (0, count):
+                break
+            yield from give_up(self._requests, token, count)  # before we were told, an operator took some: all or none
         if not granted:
             what = (
                 f"no resource of pool {self._name!r}" if count == 1 else f"no {count} resources of pool {self._name!r}"
@@ -139,6 +134,17 @@ class PoolCore(AsideCore[L]):
             self._lease(self._requests, grant, token_of(token, number), ttl_ms, ends_at)
             for number, (grant, ends_at) in enumerate(granted, 1)
         ]
+
+    def _ask_once(self, token: str, count: int, ttl_ms: int, owner: bytes) -> Flow[Granted]:
+        asked_at = monotonic()
+        try:
+            answer = yield self._requests.acquire_many(token, ttl_ms, owner, count)
+        except (Exception, GeneratorExit):
+            raise
+        except BaseException:
+            yield from give_up(self._requests, token, count)
+            raise
+        return [(grant, lease_end(asked_at, grant.left_ms)) for grant in answer] if isinstance(answer, list) else []
 
     def _release_many(self, leases: Iterable[L]) -> Flow[None]:
         held = [lease for lease in leases if not lease.released]
@@ -181,7 +187,7 @@ class PoolCore(AsideCore[L]):
     def _renew(self, token: str, ttl: float | None) -> Flow[None]:
         check_token(token)
         ttl_ms = self._ttl_ms if ttl is None else check_ttl(ttl)
-        (deadline_ms,) = yield self._requests.renew([(token, ttl_ms)])
+        (deadline_ms,) = yield self._requests.renew([(token, ttl_ms, None)])
         if deadline_ms is None:
             raise self._requests.lost()
 

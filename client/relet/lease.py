@@ -94,7 +94,7 @@ class HeldLease:
         if self._is_released:
             raise self._requests.lost(self.resource)
         asked_at = monotonic()
-        (deadline_ms,) = yield self._requests.renew([(self._token, ttl_ms)])
+        (deadline_ms,) = yield self._requests.renew([(self._token, ttl_ms, self.fence)])
         if deadline_ms is None:
             self._is_lost = True
             raise self._requests.lost(self.resource)

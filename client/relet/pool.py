@@ -456,6 +456,12 @@ class Pool(PoolCore[Lease]):
                 if explained is error:
                     raise
                 raise explained from error
+            except (AttributeError, ValueError) as error:
+                self._backend.failed()
+                torn = self._backend.torn(error)
+                if torn is error:
+                    raise
+                raise torn from error
             except Exception:
                 self._backend.failed()
                 raise

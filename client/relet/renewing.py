@@ -68,7 +68,8 @@ class Renewals:
             chunk = due[start : start + BATCH]
             asked_at = monotonic()
             try:
-                deadlines = yield Ask(self._requests.renew([(lease.token, ttl_ms) for _, lease, ttl_ms in chunk]))
+                renewal = self._requests.renew([(lease.token, ttl_ms, lease.fence) for _, lease, ttl_ms in chunk])
+                deadlines = yield Ask(renewal)
             except Exception as error:  # whatever it is may pass before the deadline
                 if not isinstance(error, Unreachable):
                     _log.warning(

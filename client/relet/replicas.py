@@ -45,7 +45,9 @@ def confirmed(
     """
     count = len(granted)
     wait_ms = max(1, min(round(CONFIRM_S * 1000), ttl_ms // 3))
-    renewal = requests.renew([(token_of(token, number), ttl_ms) for number in range(1, count + 1)])
+    renewal = requests.renew(
+        [(token_of(token, number), ttl_ms, grant.fence) for number, (grant, _) in enumerate(granted, 1)]
+    )
     until = monotonic() + wait_ms / 1000
     try:
         while True:

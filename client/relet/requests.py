@@ -25,6 +25,8 @@ UNKNOWN = -2
 TOO_MANY = -3
 READ_ONLY = "against a read only replica"
 """What all servers say there; Redis 6.2 puts other words before it, so that redis-py sees no ReadOnlyError."""
+NO_WAIT = "WAIT cannot be used with replica"
+"""What a replica says to WAIT: it has become one since it took the renewal."""
 
 
 class Standing(NamedTuple):
@@ -87,9 +89,15 @@ class Requests:
         """Give up waiting; answers what was granted in the meantime, if it is to be kept."""
         return Request(script("leave"), (token.encode(), count, b"keep" if keep else b"drop"), _grants_or_none)
 
-    def renew(self, leases: Iterable[tuple[str, int]]) -> Request[list[int | None]]:
-        """(token, ttl in ms) pairs, at most 500; answers each with its new deadline in ms, or None: lost."""
-        return Request(script("renew"), [part for token, ttl in leases for part in (token.encode(), ttl)], _deadlines)
+    def renew(self, leases: Iterable[tuple[str, int, int | None]]) -> Request[list[int | None]]:
+        """(token, ttl in ms, fence or None), at most 500; answers for each its new deadline in ms, or None: lost.
+
+        The fence is for who knows it: a token that was sent again too late may have another lease by now.
+        """
+        arguments: list[Argument] = []
+        for token, ttl_ms, fence in leases:
+            arguments += (token.encode(), ttl_ms, b"" if fence is None else fence)
+        return Request(script("renew"), arguments, _deadlines)
 
     def release(self, token: str, known: Grant | None) -> Request[bool]:
         """``known`` is what the holder was told last: with it, a resend is recognised at no cost. False: lost."""
@@ -215,7 +223,7 @@ class Requests:
                 f"a key was deleted, evicted or changed by something other than relet. Once nobody uses its resources, "
                 "destroy() the pool and add them anew"
             )
-        if READ_ONLY in text:
+        if READ_ONLY in text or NO_WAIT in text:
             return UnsupportedServer(
                 f"the server that pool {self.pool!r} was asked of is a read-only replica: nothing was changed. Connect "
                 f"to its master (INFO replication names it), or find the master by sentinel://…"

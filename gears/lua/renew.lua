@@ -1,11 +1,12 @@
 -- Move the deadlines of leases to now + ttl, each only while it is held and has not lapsed.
 --
--- Atomic because a lease that is past its deadline, or another's by now, must not be touched.
+-- Atomic because a lease that is past its deadline, or another's by now, must not be touched. A token does not tell them
+-- apart: if it was sent again and came late, after its first lease had lapsed, it has been granted another one.
 --
 -- KEYS 1   the pool's root hash
 -- ARGV 1   prefix of the tracking keys
---      2…  token, ttl in ms; up to 500 such pairs
--- ->   for each pair the new deadline in ms as text, or -1: lost
+--      2…  token, ttl in ms, fence that the caller knows of ("" for who kept only the token); up to 500 such triples
+-- ->   for each triple the new deadline in ms as text, or -1: lost
 -- @include pool
 -- @include lease
 -- @include damage
@@ -13,13 +14,14 @@
 -- @include ended
 
 local answers = {}
-for i = 2, #ARGV, 2 do
-  local token = ARGV[i]
+for i = 2, #ARGV, 3 do
+  local token, known_fence = ARGV[i], ARGV[i + 2]
   local held = call('HGET', root, 't:' .. token)
   local answer = -1
   if held then
     local home, name, deadline = find(held)
-    if live(deadline) then
+    local is_it = known_fence == '' or string.match(call('HGET', root, 'r:' .. name) or '', '^%S+ (%S+)') == known_fence
+    if live(deadline) and is_it then
       answer = now + ARGV[i + 1] .. ''
       call('ZADD', leased, answer, name)
       call('SET', tracking .. name, token, 'PXAT', answer)

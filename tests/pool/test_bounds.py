@@ -112,7 +112,7 @@ def test_the_largest_call_that_a_script_is_made_for(pool: Pool, verb: str, size:
         assert pool._send(pool._requests.remove(encoded)) == size
     elif verb == "renew":
         leases = [take(pool) for _ in encoded]
-        renewed = pool._send(pool._requests.renew([(lease.token, 60_000) for lease in leases]))
+        renewed = pool._send(pool._requests.renew([(lease.token, 60_000, lease.fence) for lease in leases]))
         assert all(renewed)
     elif verb == "list":
         rank, page = pool._send(pool._requests.page(0, size))

@@ -157,7 +157,7 @@ def test_force_sent_again_does_not_rob_the_next_holder(pool: Pool) -> None:
 def test_renew_sent_twice(pool: Pool) -> None:
     pool.add("r1")
     lease = take(pool, 10)
-    request = pool._requests.renew([(lease.token, 60_000), (new_token(), 60_000)])
+    request = pool._requests.renew([(lease.token, 60_000, lease.fence), (new_token(), 60_000, None)])
     (first, nobody), (again, _) = pool._send(request), pool._send(request)
     assert nobody is None
     assert first

@@ -1,0 +1,33 @@
+"""Pools that move from one node of a cluster to another."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from .base import SHARDS, Nemesis
+
+
+class MoveSlots(Nemesis):
+    name = "move-slots"
+    does = "the slot of a pool moves to another node, key by key, with pauses of up to 0.3 s in the midst"
+    group = "servers"
+    grounds = (SHARDS,)
+    weight = 3
+
+    def strike(self, arena: Any, rng: random.Random) -> str:
+        pool = rng.choice(list(arena.plan.pools))
+        slot = int(arena.call(arena.servers[0], "CLUSTER", "KEYSLOT", f"{{{pool}}}"))
+        cluster = arena.cluster
+        source = cluster.owner(slot)
+        target = rng.choice([index for index in range(len(arena.servers)) if index != source])
+        cluster.begin_move(slot, target)
+        arena.pause(rng.uniform(0, 0.3))
+        cluster.move_keys(slot, source, target)
+        arena.pause(rng.uniform(0, 0.3))
+        cluster.move_keys(slot, source, target)  # what was written meanwhile
+        cluster.finish_move(slot, source, target)
+        return f"slot {slot} of {pool}, from node {source} to {target}"
+
+
+NEMESES = (MoveSlots,)
