@@ -149,12 +149,15 @@ def test_ls(run: Command, pool: Pool) -> None:
     lease = pool.acquire(owner="me")
     leased, free = run("ls", "gpu", "--json").json
     assert 0 < leased.pop("remaining") <= 30
+    assert leased.pop("since") >= 0
     assert leased == {
         "name": "a",
         "state": "leased",
         "attributes": {"memory": 80},
         "owner": "me",
         "fence": lease.fence,
+        "mark": None,
+        "reason": None,
     }
     assert free == {
         "name": "b",
@@ -163,6 +166,9 @@ def test_ls(run: Command, pool: Pool) -> None:
         "owner": None,
         "fence": None,
         "remaining": None,
+        "since": None,
+        "mark": None,
+        "reason": None,
     }
     head, first, second = run("ls", "gpu").out.splitlines()
     assert head.split() == ["RESOURCE", "STATE", "LEFT", "FENCE", "OWNER", "ATTRIBUTES"]
