@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 import redis
@@ -10,7 +11,8 @@ import redis
 from .base import SHARDS, Nemesis
 
 TRIES = 20
-"""How often an operator goes on with a move that a node was too slow for."""
+"""How often an operator goes on with a move that a node was too slow for, or the cluster not well enough."""
+PAUSE_S = 0.2
 
 
 class MoveSlots(Nemesis):
@@ -45,6 +47,7 @@ class MoveSlots(Nemesis):
                 failed.append(str(error))
                 if len(failed) == TRIES:
                     raise
+                time.sleep(PAUSE_S)
 
 
 NEMESES = (MoveSlots,)
