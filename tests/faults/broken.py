@@ -24,7 +24,7 @@ class Break:
     what: str
     edits: tuple[tuple[str, str, str], ...] = ()
     files: dict[str, str] = field(default_factory=dict)
-    release: Callable[[HeldLease], Generator[Any, Any, None]] | None = None
+    release: Callable[..., Generator[Any, Any, None]] | None = None
 
     def apply(self, folder: Path) -> None:
         """Breaks relet in this process. `folder` is for the copy; clients may share it."""
@@ -93,7 +93,7 @@ return 1
 """
 
 
-def _in_two(lease: HeldLease) -> Generator[Any, Any, None]:
+def _in_two(lease: HeldLease, *_: Any, **__: Any) -> Generator[Any, Any, None]:
     for verb in ("release_take", "release_give"):
         if (yield Request(script(verb), (lease.token.encode(),), int)) < 0:
             lease._is_lost = True
@@ -101,7 +101,7 @@ def _in_two(lease: HeldLease) -> Generator[Any, Any, None]:
     lease._is_released = True
 
 
-def _by_name(lease: HeldLease) -> Generator[Any, Any, None]:
+def _by_name(lease: HeldLease, *_: Any, **__: Any) -> Generator[Any, Any, None]:
     yield Request(script("release_by_name"), (lease.resource.encode(),), int)
     lease._is_released = True
 

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,6 +153,7 @@ def _group(ground: arena.Arena, group: str, members: list[Nemesis], troubles: li
                 ground.record(nemesis.name, begun, what, nemesis.voids, spares_confirmed=spares)
             ground.pause(rng.uniform(0.1, 1.2))
     except Exception as error:  # a fault of the campaign's own, and no verdict is worth anything then
+        traceback.print_exc()
         troubles.append(f"nemesis: {type(error).__name__}: {error}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import socket as network
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -68,6 +69,7 @@ def wait_for_socket(process: subprocess.Popen[bytes], socket: Path, log: Path) -
     def listens() -> bool:
         if process.poll() is not None:
             raise RuntimeError(f"{process.args!r} ended with code {process.returncode}: {log.read_text()[-2000:]}")
-        return socket.exists()
+        with network.socket(network.AF_UNIX) as probe:
+            return socket.exists() and probe.connect_ex(str(socket)) == 0
 
     wait_until(listens, f"{socket.name} to listen")

@@ -136,7 +136,8 @@ class Ledger:
                 self._lost(lease, call, answer)
             elif answer["result"] == "ok":
                 self._revived(lease, call, answer, call["latest"])
-                lease.end = answer["until"]
+                # Of a lease that was over when the answer came, its holder says "no time left", as of the answer.
+                lease.end = min(answer["until"], call["t"] + call["ttl"])
                 if call["latest"] is not None:  # else an earlier renewal may still come into force
                     lease.latest = answer["t"] + call["ttl"] + MS
 

@@ -127,6 +127,13 @@ def test_a_renewal_for_less_that_is_not_answered_may_have_been_done(story: Story
     assert story.broken() == []
 
 
+def test_a_renewal_that_is_answered_after_its_own_deadline_makes_nothing_certain(story: Story) -> None:
+    story.lease("a", 1.0, 5.0, 10)
+    story.operation("renew", 1.5, 3.0, token="a", ttl=0.5, until=3.0)
+    story.lease("b", 2.1, 2.5, 11)
+    assert story.broken() == []
+
+
 def test_a_background_renewal_makes_a_lease_certain_for_longer(story: Story) -> None:
     story.lease("a", 1.0, 2.0, 10, renewed=True)
     story.write("held", 1.9, token="a", until=4.0)

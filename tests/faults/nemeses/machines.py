@@ -21,6 +21,7 @@ class StopServer(_Server):
         server.pause()
         arena.pause(rng.uniform(0.1, 3))
         server.resume()
+        arena.settle()  # the other nodes of a cluster may have given it up
         return f"port {server.port}"
 
 

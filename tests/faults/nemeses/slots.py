@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
+import redis
+
 from .base import SHARDS, Nemesis
+
+TRIES = 20
+"""How often an operator goes on with a move that a node was too slow for, or the cluster not well enough."""
+PAUSE_S = 0.2
 
 
 class MoveSlots(Nemesis):
@@ -23,11 +30,24 @@ class MoveSlots(Nemesis):
         target = rng.choice([index for index in range(len(arena.servers)) if index != source])
         cluster.begin_move(slot, target)
         arena.pause(rng.uniform(0, 0.3))
-        cluster.move_keys(slot, source, target)
+        failed = self._move_keys(arena, slot, source, target)
         arena.pause(rng.uniform(0, 0.3))
-        cluster.move_keys(slot, source, target)  # what was written meanwhile
+        failed += self._move_keys(arena, slot, source, target)  # what was written meanwhile
         cluster.finish_move(slot, source, target)
-        return f"slot {slot} of {pool}, from node {source} to {target}"
+        return f"slot {slot} of {pool}, from node {source} to {target}" + "".join(f"; {why}" for why in failed)
+
+    def _move_keys(self, arena: Any, slot: int, source: int, target: int) -> list[str]:
+        """Answers what went wrong on the way."""
+        failed: list[str] = []
+        while True:
+            try:
+                arena.cluster.move_keys(slot, source, target)
+                return failed
+            except redis.RedisError as error:
+                failed.append(str(error))
+                if len(failed) == TRIES:
+                    raise
+                time.sleep(PAUSE_S)
 
 
 NEMESES = (MoveSlots,)
