@@ -10,6 +10,7 @@ import redis
 
 from relet import LeaseLost, Pool, Stats
 from tests.helpers import Raw, eventually, lapse, names, take
+from tests.servers import Server, Spec
 
 MakePool = Callable[..., Pool]
 
@@ -126,3 +127,26 @@ def test_nothing_is_lost_over_many_rounds(pool: Pool) -> None:
     stats = pool.stats()
     assert (stats.total, stats.free, stats.granted, stats.lapsed) == (7, 7, 100, 66)
     assert sum(served.values()) == 100
+
+
+def test_a_server_without_memory_renews_and_takes_back(spec: Spec) -> None:
+    with Server.start(spec) as server, server.client() as client:
+        pool = Pool(client, "p")
+        pool.add("r1", "r2", "r3")
+        kept, released, lapsing = take(pool), take(pool), take(pool, 0.3)
+        client.config_set("maxmemory", 1)
+        try:
+            with pytest.raises(redis.ResponseError, match=r"OOM|maxmemory"):
+                pool.add("r4")
+            before = kept._grant.deadline_ms
+            kept.renew(120)
+            assert kept._grant.deadline_ms > before
+            released.release()
+            lapse(lapsing)
+            assert pool.reclaim() == 1
+            assert pool.stats().free == 2
+            assert take(pool).resource == "r2"
+        finally:
+            client.config_set("maxmemory", 0)
+        kept.release()
+        assert take(pool).resource == "r1"
