@@ -120,6 +120,7 @@ class Line:
         self.server_time = ServerTime()
         self.channel = b""
         self._nearest_at: float | None = None
+        self._heard_at = 0.0
         self._attended_at = 0.0
 
     def open(self) -> tuple[bytes, bytes]:
@@ -143,13 +144,18 @@ class Line:
         return [place for place in list(self.places.values()) if self._decide(place, None)]
 
     def told(self, standing: Standing, asked_at: float) -> None:
-        """An answer of the server's to a request sent at ``asked_at``: when the nearest deadline comes."""
+        """An answer of the server's to a request sent at ``asked_at``: when the nearest deadline comes.
+
+        A nearer one that was heard of since then may be news that the answer does not have: they come over different
+        connections.
+        """
         self.server_time.learn(standing.now_ms, asked_at)
-        self._next(standing.nearest_ms, replace=True)
+        self._next(standing.nearest_ms, replace=self._heard_at < asked_at)
 
     def heard(self, channel: bytes, message: bytes) -> list[Place]:
         """A message came; answers who is decided by it."""
         if channel != self.channel:
+            self._heard_at = monotonic()
             self._next(int(message.removeprefix(b"next ")), replace=False)
             return []
         token, _, texts = message.partition(b" ")

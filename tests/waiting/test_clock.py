@@ -9,6 +9,9 @@ from itertools import pairwise
 import pytest
 
 from relet import Pool
+from relet.clock import monotonic
+from relet.line import Line
+from relet.requests import Requests, Standing
 from tests.helpers import names, take
 from tests.servers import Server
 from tests.waiting.children import children
@@ -73,6 +76,20 @@ async def test_a_grant_to_another_process_moves_the_clock(world: World) -> None:
     assert granted_at(lease) >= deadline_of(short)
     assert short.lost
     await lease.release()
+
+
+@ONE_SERVER
+@pytest.mark.usefixtures("no_looking")
+def test_an_older_answer_does_not_hide_a_nearer_deadline() -> None:
+    """The news of it comes over another connection, and may be read before the answer."""
+    line = Line(Requests("relet", "gpu"))
+    _, everybody = line.open()
+    asked_at = monotonic()
+    line.heard(everybody, b"next 1000")
+    line.told(Standing(600_000, 0, queued=True), asked_at)
+    assert line.due_at() < monotonic() + 2
+    line.told(Standing(600_000, 0, queued=True), monotonic())
+    assert line.due_at() > monotonic() + 500
 
 
 @TWO_SERVERS
