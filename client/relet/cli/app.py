@@ -25,6 +25,14 @@ SECTIONS = {
         "reclaim": "pools",
     },
     "Leases": {"run": "run", "acquire": "leases", "renew": "leases", "release": "leases"},
+    "Resources kept aside": {
+        "quarantine": "aside",
+        "restore": "aside",
+        "clean": "clean",
+        "drain": "aside",
+        "undrain": "aside",
+        "policy": "aside",
+    },
     "Server": {"deploy": "server", "undeploy": "server", "listen": "listen", "demo": "demo"},
 }
 """Every subcommand, and the module under relet.cli.commands that has it, as a function of the same name."""

@@ -58,6 +58,11 @@ def attributes_text(attributes: Mapping[str, Any]) -> str:
     return json.dumps(attributes, ensure_ascii=False) if attributes else ""
 
 
+def note(mark: str | None, reason: str | None) -> str:
+    """A mark and its reason: ``drain: broken fan``."""
+    return ": ".join(text for text in (mark, reason) if text)
+
+
 def duration(seconds: float | None) -> str:
     """A time for people: two units at most."""
     if seconds is None:

@@ -9,7 +9,7 @@ Three processes, each with a group of its own::
 Front and keeper are joined by a socket, so each knows at once when the other was killed. Without the front, the keeper
 ends the command and gives the resource back. Without the keeper, or where the keeper does not get to run, the front
 ends the command before the deadline that it was told last. On Linux the kernel kills the command with the keeper, too.
-While the front is stopped (Ctrl-Z), the keeper goes on renewing.
+While the front is stopped (Ctrl-Z), the keeper goes on renewing. ``relet clean`` is the same over a pool's quarantine.
 
 ::
 

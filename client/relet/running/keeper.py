@@ -16,6 +16,7 @@ from relet.core import CHUNK
 from relet.errors import LeaseLost
 from relet.flow import Flow
 from relet.line import RETRY_S, Ask
+from relet.names import check_reason
 from relet.pool import Lease, Pool
 from relet.requests import Requests
 from relet.running.child import Child
@@ -85,17 +86,18 @@ class Keeper:
         """
         try:
             pool = open_pool()
-            job = self._job
-            leases = pool.acquire_many(job.count, job.ttl, job.timeout, owner=job.owner)
+            leases = _acquire(pool, self._job)
             self._is_waiting = False
         except _Interrupted as interrupted:
             return 128 + interrupted.number
         for lease in leases:
             pool._renewer.add(lease, self._on_lost)
+        failure: str | None = "it did not run"
         try:
             code = self._run(leases)
+            failure = self._failure(code)
         finally:
-            is_lost = self._give_back(pool, leases)
+            is_lost = self._give_back(pool, leases, failure if self._job.cleaning else None)
         return LOST if is_lost else code
 
     def _run(self, leases: Sequence[Lease]) -> int:
@@ -149,14 +151,23 @@ class Keeper:
             return f"{what} was lost: ending the command ({self._job.grace:g} s from SIGTERM to SIGKILL)"
         return f"{what} cannot be renewed, and nears its deadline: ending the command"
 
-    def _give_back(self, pool: Pool, leases: Sequence[Lease]) -> bool:
-        """Answers whether any was lost. What cannot be given back now comes back by itself."""
+    def _failure(self, code: int) -> str | None:
+        """Why the command has not done what it was run for; None if it has. Who is told to end may exit with 0 too."""
+        if self._kill_at is not None:
+            return "it was told to end"
+        return f"exit code {code}" if code else None
+
+    def _give_back(self, pool: Pool, leases: Sequence[Lease], failure: str | None) -> bool:
+        """Answers whether any was lost. What cannot be given back now comes back by itself.
+
+        Where a cleaner failed (``failure`` says how), the resource goes back into quarantine.
+        """
         for lease in leases:
             pool._renewer.discard(lease)
         until = monotonic() + GIVE_BACK_S
         while True:
             try:
-                pool._run(_release(pool._requests, leases))
+                pool._run(_release(pool._requests, leases) if failure is None else _requeue(pool, leases, failure))
                 return False
             except LeaseLost as lost:
                 if self._code is None:
@@ -188,6 +199,20 @@ class Keeper:
     def _tell(self, line: str) -> None:
         with suppress(OSError):  # nobody is left to be told
             self._link.sendall(f"{line}\n".encode())
+
+
+def _acquire(pool: Pool, job: Job) -> list[Lease]:
+    if job.cleaning:
+        return [pool._run(pool._clean(job.ttl, job.timeout, job.owner))]
+    return pool.acquire_many(job.count, job.ttl, job.timeout, owner=job.owner)
+
+
+def _requeue(pool: Pool, leases: Sequence[Lease], failure: str) -> Flow[None]:
+    """Into quarantine again, with as little patience as below."""
+    for lease in leases:
+        released = yield Ask(pool._requests.set_aside(lease.token, check_reason(f"cleaning failed: {failure}")))
+        if not released:
+            raise pool._requests.lost(lease.resource)
 
 
 def _release(requests: Requests, leases: Sequence[Lease]) -> Flow[None]:

@@ -43,6 +43,8 @@ class Job:
     owner: str | None = None
     replace: bool = False
     """Put the resource in the place of ``{}``."""
+    cleaning: bool = False
+    """Lease one from quarantine: it is free after exit code 0, and in quarantine again after any other end."""
 
     @property
     def margin(self) -> float:

@@ -24,9 +24,11 @@ STATES = {"free": "green", "leased": "yellow", "quarantined": "red"}
 COLUMNS = (
     output.Column("RESOURCE"),
     output.Column("STATE", styles=STATES),
+    output.Column("FOR", right=True),
     output.Column("LEFT", right=True),
     output.Column("FENCE", right=True),
     output.Column("OWNER"),
+    output.Column("NOTE"),
     output.Column("ATTRIBUTES"),
 )
 
@@ -139,7 +141,11 @@ def remove(session: Session, pool: str, names: tuple[str, ...], from_file: str |
 @global_options()
 @pass_session
 def ls(session: Session, pool: str) -> None:
-    """List the resources of POOL: which are free, and who holds the others until when."""
+    """List the resources of POOL: which are free, and who holds the others until when.
+
+    FOR: how long it has been leased, or kept aside. LEFT: until the lease lapses. NOTE: why it is kept aside, or what
+    becomes of it when it comes back.
+    """
     resources = session.existing_pool(pool).resources()
     if session.json:
         output.print_array(map(_as_json, resources))
@@ -158,8 +164,10 @@ def _rows(resources: Iterator[ResourceInfo]) -> Iterator[tuple[str, ...]]:
         yield (
             info.name,
             info.state,
+            output.duration(info.since),
             output.duration(info.remaining),
             "" if info.fence is None else str(info.fence),
             info.owner or "",
+            output.note(info.mark, info.reason),
             output.attributes_text(info.attributes),
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,6 +14,11 @@ from relet.cli.errors import complain
 from relet.cli.options import global_options, pass_session
 from relet.names import check_count, check_owner, check_timeout, check_ttl
 from relet.pool import Pool
+
+if TYPE_CHECKING:
+    from relet.running import Job
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 EPILOG = """\b
 The command finds in its environment:
@@ -25,36 +32,42 @@ The exit code is the command's own, 128 + n if signal n ended it; 75: none came 
 """
 
 
+def job_options(timeout_help: str) -> Callable[[F], F]:
+    """The options of a command that lives as long as its lease."""
+    options = [
+        click.option(
+            "--ttl",
+            type=float,
+            default=DEFAULT_TTL_S,
+            show_default=True,
+            metavar="S",
+            help="Seconds after which the resource comes back if this machine dies.",
+        ),
+        click.option("--timeout", type=float, metavar="S", help=timeout_help),
+        click.option(
+            "--grace",
+            type=click.FloatRange(0, 86400),
+            default=10.0,
+            show_default=True,
+            metavar="S",
+            help="Seconds from SIGTERM to SIGKILL, when the lease was lost.",
+        ),
+        click.option("--owner", metavar="TEXT", help="Who holds it, for people to read. [default: user@host:pid]"),
+        click.option(
+            "--replace",
+            is_flag=True,
+            help="Put the resource in the place of {} in COMMAND. Of several, an argument that is {} becomes one for "
+            "each; inside of an argument, {} becomes a list with commas.",
+        ),
+    ]
+    return lambda function: reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
+
+
 @click.command(epilog=EPILOG)
 @click.argument("pool")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @click.option("--count", type=int, default=1, show_default=True, metavar="N", help="Lease so many, all or none.")
-@click.option(
-    "--ttl",
-    type=float,
-    default=DEFAULT_TTL_S,
-    show_default=True,
-    metavar="S",
-    help="Seconds after which the resource is free again if this machine dies.",
-)
-@click.option(
-    "--timeout", type=float, metavar="S", help="Seconds to wait for a resource; 0: not at all. [default: for ever]"
-)
-@click.option(
-    "--grace",
-    type=click.FloatRange(0, 86400),
-    default=10.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds from SIGTERM to SIGKILL, when the lease was lost.",
-)
-@click.option("--owner", metavar="TEXT", help="Who holds it, for people to read. [default: user@host:pid]")
-@click.option(
-    "--replace",
-    is_flag=True,
-    help="Put the resource in the place of {} in COMMAND. With --count, an argument that is {} becomes one for each; "
-    "inside of an argument, {} becomes a list with commas.",
-)
+@job_options("Seconds to wait for a resource; 0: not at all. [default: for ever]")
 @global_options()
 @pass_session
 @click.pass_context
@@ -75,24 +88,30 @@ def run(
     The lease is renewed as long as the command runs. Signals reach the command. Should the lease be lost, the command
     gets SIGTERM, and SIGKILL after --grace.
     """
-    from relet.running import CannotRun, Job
+    from relet.running import Job
+
+    start(ctx, session, Job(command, pool, count, ttl, timeout, grace, owner, replace))
+
+
+def start(ctx: click.Context, session: Session, job: Job) -> None:
+    """Check what was asked for, do it, and exit as the command did."""
+    from relet.running import CannotRun
     from relet.running import run as run_job
 
-    check_ttl(ttl)
-    check_timeout(timeout)
-    check_count(count)
-    if owner is not None:
-        check_owner(owner)
-    session.check(pool)
+    check_ttl(job.ttl)
+    check_timeout(job.timeout)
+    check_count(job.count)
+    if job.owner is not None:
+        check_owner(job.owner)
+    session.check(job.pool)
 
     def open_pool() -> Pool:
-        return session.existing_pool(pool)
+        return session.existing_pool(job.pool)
 
     def say(text: str) -> None:
         complain(text, session.url)
 
     logging.getLogger("relet").addHandler(_Complaints(say))
-    job = Job(command, pool, count, ttl, timeout, grace, owner, replace)
     try:
         ctx.exit(run_job(job, open_pool, say))
     except CannotRun as error:
