@@ -43,6 +43,7 @@ class PoolsCollector(Collector):
         connect: answers a client for threads, as a :class:`relet.Pool` takes it. Called at the first scrape, and at
             the next ones while it raises.
         names: the pools; without any, all those of the namespace that there are at each scrape.
+        on_failure: called with the error when the server cannot be asked, once until it answers again.
     """
 
     def __init__(
@@ -51,11 +52,14 @@ class PoolsCollector(Collector):
         *names: str,
         namespace: str = DEFAULT_NAMESPACE,
         patience: float = PATIENCE_S,
+        on_failure: Callable[[Exception], object] | None = None,
     ) -> None:
         self._names = tuple(map(check_pool, names))
         self._namespace = check_namespace(namespace)
         self._connect = connect
         self._patience = patience
+        self._on_failure = on_failure
+        self._is_down = False
         self._client: Any = None
         self._pools: dict[str, Pool] = {}
         self._looking = threading.Lock()
@@ -79,7 +83,18 @@ class PoolsCollector(Collector):
                 self._look = _Look(self._count)
             return self._look
 
-    def _count(self) -> Counts:
+    def _count(self) -> Counts | None:
+        try:
+            counts = self._counted()
+        except Exception as error:
+            was_down, self._is_down = self._is_down, True
+            if self._on_failure is not None and not was_down:
+                self._on_failure(error)
+            return None
+        self._is_down = False
+        return counts
+
+    def _counted(self) -> Counts:
         if self._client is None:
             self._client = self._connect()
         names = self._names or sorted(pools(self._client, self._namespace))
@@ -102,7 +117,7 @@ class PoolsCollector(Collector):
 class _Look:
     """One look at the server, in a thread of its own: whatever the client waits for, a scrape need not."""
 
-    def __init__(self, count: Callable[[], Counts]) -> None:
+    def __init__(self, count: Callable[[], Counts | None]) -> None:
         self._count = count
         self._counts: Counts | None = None
         self._thread = threading.Thread(target=self._run, name="relet-metrics", daemon=True)
@@ -118,8 +133,7 @@ class _Look:
         return self._counts
 
     def _run(self) -> None:
-        with suppress(Exception):  # that it cannot be asked is what relet_up says
-            self._counts = self._count()
+        self._counts = self._count()
 
 
 def _families(counts: Counts) -> Iterable[Metric]:

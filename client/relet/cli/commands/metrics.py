@@ -13,7 +13,7 @@ import redis
 
 from relet.cli import output
 from relet.cli.connection import Session
-from relet.cli.errors import complain
+from relet.cli.errors import report
 from relet.cli.options import global_options, pass_session
 from relet.errors import ReletError
 
@@ -39,7 +39,10 @@ def metrics(session: Session, pools: tuple[str, ...], port: int, host: str) -> N
     for pool in pools:
         session.check(pool)
     registry = CollectorRegistry()
-    registry.register(PoolsCollector(session.client, *pools, namespace=session.namespace))
+    collector = PoolsCollector(
+        session.client, *pools, namespace=session.namespace, on_failure=lambda error: report(error, session.url)
+    )
+    registry.register(collector)
     _look_at(session)
     try:
         server, thread = start_http_server(port, host, registry)
@@ -63,7 +66,7 @@ def _look_at(session: Session) -> None:
     except redis.AuthenticationError:
         raise
     except (redis.ConnectionError, redis.TimeoutError) as error:
-        complain(f"the server cannot be asked yet: {error}", session.url)
+        report(error, session.url, session.is_named)
 
 
 def _print_start(session: Session, page: str, pools: tuple[str, ...]) -> None:
