@@ -5,8 +5,8 @@ granted) and ``relet.waited``, whether it stood in line; ``relet.hold``, the blo
 ``relet.pool``, ``relet.resource`` and ``relet.fence``. What a block does is below its span, and the spans of an
 instrumented Redis client are below that of the acquire.
 
-A program that records spans has imported opentelemetry and set a provider. So relet never imports it: where it was not
-imported, a look into ``sys.modules`` is all that this costs.
+A program that records spans has imported opentelemetry and set a provider. So relet never imports it: where nobody did
+both, a look into ``sys.modules`` is all that this costs.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def holding(pool: str, lease: HeldLease) -> Span | None:
 
 def _tracer() -> Tracer | None:
     trace: Any = sys.modules.get(_TRACE)
-    if trace is None:
+    if trace is None or getattr(trace, "_TRACER_PROVIDER", trace) is None:  # a short cut: redis-py 8 imports it, too
         return None
     try:
         provider = trace.get_tracer_provider()
