@@ -9,6 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
+from relet import tracing
 from relet.backend import MOVING_PAUSE_S, MOVING_S, Backend
 from relet.client import RAW, close_async, connect_async, is_async
 from relet.clock import monotonic
@@ -74,11 +75,13 @@ class AsyncLeaseBlock:
         self._renew = renew
         self._on_lost = on_lost
         self._lease: AsyncLease | None = None
+        self._span: tracing.Span | None = None
 
     async def __aenter__(self) -> AsyncLease:
         if self._lease is not None:
             raise RuntimeError("a lease block holds one lease at a time: call pool.lease() for each")
         self._lease = lease = await self._pool._run(self._acquire())
+        self._span = tracing.holding(self._pool.name, lease)
         if self._renew:
             self._pool._renewer.add(lease, self._on_lost)
         return lease
@@ -87,9 +90,18 @@ class AsyncLeaseBlock:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         lease, self._lease = self._lease, None
-        if lease is not None:
+        if lease is None:
+            return
+        try:
             self._pool._renewer.discard(lease)
             await lease.__aexit__(kind, error, at)
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            if self._span is not None:
+                self._span.end(error)
+                self._span = None
 
 
 class AsyncCleaningBlock(AsyncLeaseBlock):

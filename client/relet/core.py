@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from relet import tracing
 from relet.aside import AsideCore
 from relet.clock import lease_end, monotonic
 from relet.errors import PoolExhausted
@@ -28,6 +29,7 @@ from relet.names import (
     new_token_for,
     token_of,
 )
+from relet.observing import Asked, Observer, observed
 from relet.replicas import confirmed
 from relet.requests import Requests
 from relet.waiting import Granted, give_up, wait_in_line
@@ -44,10 +46,14 @@ PAGE = 250
 """Resources a call when they are listed."""
 
 L = TypeVar("L", bound=HeldLease)
+T = TypeVar("T")
 
 
 class PoolCore(AsideCore[L]):
     """What :class:`relet.Pool` and ``AsyncPool`` share; ``_lease`` is their kind of lease."""
+
+    _observer: Observer | None = None
+    """Is told of every call that asks for resources; of all pools (:func:`relet.metrics.instrument`) or of this."""
 
     def __init__(self, name: str, ttl: float, namespace: str, owner: str | None, min_replicas: int = 0) -> None:
         self._name = check_pool(name)
@@ -81,6 +87,31 @@ class PoolCore(AsideCore[L]):
         return ttl_ms, (self._owner or default_owner()) if owner is None else check_owner(owner)
 
     def _try_acquire(self, ttl: float | None, owner: str | None) -> Flow[L | None]:
+        if self._observer is None and not tracing.is_on():
+            return self._first_free(ttl, owner)
+        flow = self._first_free(ttl, owner)
+        return self._observed(Asked(self._name, may_wait=False), flow, lambda lease: [lease] if lease else [])
+
+    def _acquire(self, ttl: float | None, timeout: float | None, owner: str | None) -> Flow[L]:
+        if self._observer is None and not tracing.is_on():
+            return self._next(ttl, timeout, owner)
+        asked = Asked(self._name, may_wait=timeout != 0)
+        return self._observed(asked, self._next(ttl, timeout, owner, asked), lambda lease: [lease])
+
+    def _acquire_many(self, count: int, ttl: float | None, timeout: float | None, owner: str | None) -> Flow[list[L]]:
+        if self._observer is None and not tracing.is_on():
+            return self._all_or_none(count, ttl, timeout, owner)
+        asked = Asked(self._name, may_wait=timeout != 0)
+        return self._observed(asked, self._all_or_none(count, ttl, timeout, owner, asked), list)
+
+    def _observed(self, asked: Asked, flow: Flow[T], leases_of: Callable[[T], list[L]]) -> Flow[T]:
+        return observed(asked, self._observer, flow, leases_of, self._take_back)
+
+    def _take_back(self, leases: list[L]) -> Flow[None]:
+        if leases:
+            yield from give_up(self._requests, leases[0].token, len(leases))
+
+    def _first_free(self, ttl: float | None, owner: str | None) -> Flow[L | None]:
         ttl_ms, named = self._asked(ttl, owner)
         token = new_token()
         asked_at = monotonic()
@@ -99,16 +130,18 @@ class PoolCore(AsideCore[L]):
             ((grant, ends_at),) = granted
         return self._lease(self._requests, grant, token, ttl_ms, ends_at)
 
-    def _acquire(self, ttl: float | None, timeout: float | None, owner: str | None) -> Flow[L]:
+    def _next(self, ttl: float | None, timeout: float | None, owner: str | None, asked: Asked | None = None) -> Flow[L]:
         if timeout == 0 and check_timeout(timeout) == 0:
-            lease = yield from self._try_acquire(ttl, owner)
+            lease = yield from self._first_free(ttl, owner)
             if lease is None:
                 raise PoolExhausted(f"no resource of pool {self._name!r} is free")
             return lease
-        (lease,) = yield from self._acquire_many(1, ttl, timeout, owner)
+        (lease,) = yield from self._all_or_none(1, ttl, timeout, owner, asked)
         return lease
 
-    def _acquire_many(self, count: int, ttl: float | None, timeout: float | None, owner: str | None) -> Flow[list[L]]:
+    def _all_or_none(
+        self, count: int, ttl: float | None, timeout: float | None, owner: str | None, asked: Asked | None = None
+    ) -> Flow[list[L]]:
         check_count(count)
         ttl_ms, named = self._asked(ttl, owner)
         seconds = check_timeout(timeout)
@@ -118,7 +151,7 @@ class PoolCore(AsideCore[L]):
             if seconds == 0:
                 granted = yield from self._ask_once(token, count, ttl_ms, named)
             else:
-                granted = yield from wait_in_line(self._requests, token, count, ttl_ms, named, ends_at)
+                granted = yield from wait_in_line(self._requests, token, count, ttl_ms, named, ends_at, asked)
             if len(granted) in (0, count):
                 break
             yield from give_up(self._requests, token, count)  # before we were told, an operator took some: all or none

@@ -10,6 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
+from relet import tracing
 from relet.asking import Asker, Stripes
 from relet.backend import MOVING_PAUSE_S, MOVING_S, Backend
 from relet.client import RAW, close, connect, is_async
@@ -84,12 +85,14 @@ class LeaseBlock:
         self._renew = renew
         self._on_lost = on_lost
         self._lease: Lease | None = None
+        self._span: tracing.Span | None = None
 
     def __enter__(self) -> Lease:
         if self._lease is not None:
             raise RuntimeError("a lease block holds one lease at a time: call pool.lease() for each")
         self._lease = lease = self._pool._run(self._acquire())
         try:
+            self._span = tracing.holding(self._pool.name, lease)
             if self._renew:
                 self._pool._renewer.add(lease, self._on_lost)
         except BaseException as error:  # the block is not entered, so nobody will leave it
@@ -99,9 +102,18 @@ class LeaseBlock:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         lease, self._lease = self._lease, None
-        if lease is not None:
+        if lease is None:
+            return
+        try:
             self._pool._renewer.discard(lease)
             lease.__exit__(kind, error, at)
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            if self._span is not None:
+                self._span.end(error)
+                self._span = None
 
 
 class CleaningBlock(LeaseBlock):

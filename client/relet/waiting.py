@@ -9,6 +9,7 @@ from typing import Any
 from relet.clock import lease_end, monotonic
 from relet.line import ANSWER_S, CONNECT_S, RETRY_S, Ask, Attach, Detach, Effect, Line, Pause, Unreachable
 from relet.model import Grant
+from relet.observing import Asked
 from relet.requests import Requests
 
 STALE = 7
@@ -19,14 +20,22 @@ Granted = list[tuple[Grant, float]]
 
 
 def wait_in_line(
-    requests: Requests, token: str, count: int, ttl_ms: int, owner: bytes, ends_at: float | None
+    requests: Requests,
+    token: str,
+    count: int,
+    ttl_ms: int,
+    owner: bytes,
+    ends_at: float | None,
+    asked: Asked | None = None,
 ) -> Generator[Effect, Any, Granted]:
     """Acquires ``count`` resources, waiting until ``ends_at`` (None: for ever); answers nothing if the time is up.
 
     Whatever is thrown in from outside (a cancelled task, KeyboardInterrupt) goes on after the place in line, and what
     was granted meanwhile, is given up. A server that is lost is waited out, once it has answered at all.
+
+    ``asked`` is told if it stands in line.
     """
-    wait = _Wait(requests, token, count, ttl_ms, owner, ends_at)
+    wait = _Wait(requests, token, count, ttl_ms, owner, ends_at, asked)
     try:
         while True:
             granted = None
@@ -56,7 +65,14 @@ def wait_in_line(
 
 class _Wait:
     def __init__(
-        self, requests: Requests, token: str, count: int, ttl_ms: int, owner: bytes, ends_at: float | None
+        self,
+        requests: Requests,
+        token: str,
+        count: int,
+        ttl_ms: int,
+        owner: bytes,
+        ends_at: float | None,
+        asked: Asked | None,
     ) -> None:
         self._requests = requests
         self._token = token
@@ -64,6 +80,7 @@ class _Wait:
         self._ttl_ms = ttl_ms
         self._owner = owner
         self._ends_at = ends_at
+        self._asked = asked
         self.line: Line | None = None
         self.reached = False
         """The server has answered once."""
@@ -86,6 +103,8 @@ class _Wait:
         if line is None or place is None:
             return None
         line.told(answer, asked_at)
+        if self._asked is not None:
+            self._asked.waited = True
         yield Pause(place, self._ends_at)
         if place.ask_again:
             return None

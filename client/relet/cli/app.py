@@ -33,7 +33,7 @@ SECTIONS = {
         "undrain": "aside",
         "policy": "aside",
     },
-    "Server": {"deploy": "server", "undeploy": "server", "listen": "listen", "demo": "demo"},
+    "Server": {"deploy": "server", "undeploy": "server", "listen": "listen", "metrics": "metrics", "demo": "demo"},
 }
 """Every subcommand, and the module under relet.cli.commands that has it, as a function of the same name."""
 

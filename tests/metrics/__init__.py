@@ -1,0 +1,1 @@
+"""Tests of the metrics page, of what clients report, and of spans."""
