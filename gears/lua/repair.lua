@@ -65,10 +65,10 @@ local function mend_root()
     order = ARGV[5] ~= '' and ARGV[5] or guess_order()
     call('HSET', root, 'order', order, 'doubt', '1', 'born', micros,
       'about', 'A pool of leases, format 1. Its keys and fields are described in gears/README.md of relet. (Mended.)')
-    mended('', 'its hash was made anew, with the order ' .. order)
+    mended('', 'its hash was made anew, with the order ' .. order .. ', and no policies: set them again if it had any')
   end
-  if not string.find(call('HGET', root, 'fence') or '', '^%d+$') then
-    call('HSET', root, 'fence', micros)
+  if string.find(call('HGET', root, 'fence') or '0', '%D') then
+    call('HDEL', root, 'fence')
     mended('', 'the fence goes on from the clock')
   end
   local seq = tonumber(call('HGET', root, 'seq') or '') or 0

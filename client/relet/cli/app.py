@@ -25,7 +25,7 @@ SECTIONS = {
         "reclaim": "pools",
     },
     "Leases": {"run": "run", "acquire": "leases", "renew": "leases", "release": "leases"},
-    "Server": {"deploy": "server", "undeploy": "server", "listen": "listen", "demo": "demo"},
+    "Server": {"deploy": "server", "undeploy": "server", "listen": "listen", "doctor": "doctor", "demo": "demo"},
 }
 """Every subcommand, and the module under relet.cli.commands that has it, as a function of the same name."""
 

@@ -61,6 +61,10 @@ class Keys(NamedTuple):
         parts = ("resources", "free", "leased", "quarantined")
         return bool(self.fields.get("order") or any(self.sizes[f":{part}"] for part in parts))
 
+    @property
+    def may_be_one(self) -> bool:
+        return self.is_there or bool(self.wrong)
+
 
 _FIELDS = ("order", "total", "waiting", "seq", "highest", "granted", "lapsed", "attributes", "fence", "doubt")
 
@@ -169,7 +173,7 @@ def _of_keys(where: str, root: str, keys: Keys) -> Iterator[Finding]:
         yield error(
             where, f"{root}:resources holds {sizes[':resources']} of {fields['total'] or '?'} resources", "", todo
         )
-    if not fields["fence"].isdecimal():
+    if fields["fence"] and not fields["fence"].isdecimal():
         yield error(where, f"its fence is {fields['fence']!r}", "leases cannot be numbered", todo)
     if int(fields["waiting"] or 0) != sizes[":waiters"]:
         yield error(where, f"{fields['waiting']} are said to wait, {sizes[':waiters']} are in {root}:waiters", "", todo)

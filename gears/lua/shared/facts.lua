@@ -36,8 +36,8 @@ local function facts(name)
   it.rank, it.free = call('ZSCORE', resources, name), call('ZSCORE', free, name)
   it.deadline, it.aside = call('ZSCORE', leased, name), call('ZSCORE', quarantined, name)
   it.leaving, it.held = call('ZSCORE', leaving, name), call('ZSCORE', held_back, name)
-  it.tracked = redis.pcall('GET', tracking .. name)
-  it.tracked = type(it.tracked) == 'string' and it.tracked
+  it.tracked = call('EXISTS', tracking .. name) == 1 and call('TYPE', tracking .. name).ok == 'string' and
+    call('GET', tracking .. name)
   it.left = it.tracked and call('PTTL', tracking .. name) or 0
   it.home, it.star = home_by(it.token, name)
   return it
