@@ -198,6 +198,15 @@ class Requests:
         """The log's next ``count`` entries, each of one or more events."""
         return Request(script("events"), (after.encode(), count), decode_events)
 
+    def examine(self, part: str, cursor: bytes, count: int) -> Request[list[Any]]:
+        """A page of what cannot be, as gears/lua/examine.lua answers it."""
+        return Request(script("examine"), (part.encode(), cursor, count), list)
+
+    def repair(self, part: str, cursor: bytes, count: int, order: str) -> Request[list[Any] | None]:
+        """Mends a page of it; None: there is no such pool."""
+        arguments = (part.encode(), cursor, count, order.encode(), new_token().encode())
+        return Request(script("repair"), arguments, lambda reply: None if reply == UNKNOWN else list(reply))
+
     def destroy(self, first: bool, count: int) -> Request[int]:
         """Answers how many leases are left to clear."""
         return Request(script("destroy"), (count, b"first" if first else b""), int)
@@ -220,8 +229,8 @@ class Requests:
         if text.startswith("RELETDAMAGED "):
             return PoolDamaged(
                 f"pool {self.pool!r} is damaged: {text.removeprefix('RELETDAMAGED ')}. Nothing was granted; "
-                f"a key was deleted, evicted or changed by something other than relet. Once nobody uses its resources, "
-                "destroy() the pool and add them anew"
+                f"a key was deleted, evicted or changed by something other than relet. `relet doctor {self.pool} "
+                f"--repair` mends it"
             )
         if READ_ONLY in text or NO_WAIT in text:
             return UnsupportedServer(

@@ -13,13 +13,13 @@
 -- @include sweep
 -- @include lease
 
+-- @include damage
+local wrong = damage()
+if wrong then
+  return wrong -- with the list of all resources gone, one that is leased would be taken for new, and free
+end
 local order = call('HGET', root, 'order')
 if not order then
-  -- @include damage
-  local wrong = damage()
-  if wrong then
-    return wrong
-  end
   order = ARGV[2] ~= '' and ARGV[2] or 'rank'
   call('ZMSCORE', free, '') -- known from Redis 6.2 on: no pool comes to be on a server that cannot lease from it
   call(

@@ -16,14 +16,20 @@
 -- @include hand_off
 -- @include lease
 -- @include ended
+-- @include damage
 
 local name, request = ARGV[2], ARGV[3]
 if remembered('o:', request) then
   return 1
 end
 local deadline = call('ZSCORE', leased, name)
-if not deadline then
-  return call('ZSCORE', root .. ':resources', name) and 0 or -2
+if not deadline or not call('HGET', root, 'order') then
+  local wrong = damage()
+  if wrong then
+    return wrong
+  elseif not deadline then
+    return call('ZSCORE', root .. ':resources', name) and 0 or -2
+  end
 end
 if not live(deadline) then
   take_back({ name })

@@ -14,8 +14,9 @@
 -- @include lease
 
 local policy = call('HMGET', root, 'order', 'policy')
-if not policy[1] then
-  return damage() or { 0 }
+local wrong = (not policy[1] or ARGV[2] == '0') and damage()
+if wrong or not policy[1] then
+  return wrong or { 0 }
 end
 local page = call('ZRANGEBYSCORE', root .. ':resources', '(' .. ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[3])
 local answer = { tonumber(page[#page] or 0) }

@@ -15,11 +15,9 @@
 -- @include damage
 
 local kind, reason = ARGV[2], ARGV[3]
-if not call('HGET', root, 'order') then
-  local wrong = damage()
-  if wrong then
-    return wrong
-  end
+local wrong = damage()
+if wrong then
+  return wrong
 end
 local answers, done = {}, {}
 for i = 4, #ARGV do

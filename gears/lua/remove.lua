@@ -11,8 +11,9 @@
 -- @include sweep
 -- @include lease
 
-if not call('HGET', root, 'order') then
-  return damage() or 0
+local wrong = damage()
+if wrong or not call('HGET', root, 'order') then
+  return wrong or 0
 end
 local gone, marked, named = 0, 0, {}
 for i = 2, #ARGV do

@@ -22,7 +22,9 @@ for i = 2, #ARGV, 3 do
   local answer = -1
   if held then
     local home, name, deadline = find(held)
-    local is_it = known_fence == '' or string.match(call('HGET', root, 'r:' .. name) or '', '^%S+ (%S+)') == known_fence
+    -- Leased at 0: its record was lost, with the fence that the holder knows, and was made anew (repair.lua).
+    local fence, since = string.match(call('HGET', root, 'r:' .. name) or '', '^%S+ (%S+) (%S+)')
+    local is_it = known_fence == '' or fence == known_fence or since == '0'
     if live(deadline) and is_it then
       answer = now + ARGV[i + 1] .. ''
       call('ZADD', leased, answer, name)
@@ -41,6 +43,11 @@ for i = 2, #ARGV, 3 do
       end
     elseif not deadline then
       return damage() or redis.error_reply('RELETDAMAGED ' .. leased .. ' lacks ' .. name)
+    end
+  elseif not call('HGET', root, 'order') then -- its record may have gone with the hash
+    local wrong = damage()
+    if wrong then
+      return wrong
     end
   end
   answers[#answers + 1] = answer

@@ -14,11 +14,9 @@
 -- @include damage
 
 local kind, seed = ARGV[2], tonumber(string.sub(ARGV[3], 1, 8), 16) or 0
-if not call('HGET', root, 'order') then
-  local wrong = damage()
-  if wrong then
-    return wrong
-  end
+local wrong = damage()
+if wrong then
+  return wrong
 end
 local answers, done, freed = {}, {}, 0
 for i = 4, #ARGV do

@@ -33,7 +33,14 @@ SECTIONS = {
         "undrain": "aside",
         "policy": "aside",
     },
-    "Server": {"deploy": "server", "undeploy": "server", "listen": "listen", "metrics": "metrics", "demo": "demo"},
+    "Server": {
+        "deploy": "server",
+        "undeploy": "server",
+        "listen": "listen",
+        "metrics": "metrics",
+        "doctor": "doctor",
+        "demo": "demo",
+    },
 }
 """Every subcommand, and the module under relet.cli.commands that has it, as a function of the same name."""
 
