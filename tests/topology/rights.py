@@ -27,6 +27,14 @@ def documented() -> list[str]:
     return re.findall(r"(?<=\s)[~&+]\S+", block[0])
 
 
+def documented_for_listeners() -> list[str]:
+    """The rights that the README gives to listeners on top of those."""
+    text = Path(str(gears() / "README.md")).read_text("utf-8")
+    sentence = re.search(r"^A user for `relet listen` needs.*?goes by the clock\.", text, re.DOTALL | re.MULTILINE)
+    assert sentence, "gears/README.md does not say what a user for `relet listen` needs"
+    return re.findall(r"`([~&+]\S+)`", sentence[0])
+
+
 def grant(admin: redis.Redis, rights: list[str]) -> None:
     """Makes the user anew, with these rights and no other."""
     admin.execute_command("ACL", "DELUSER", USER)
