@@ -16,12 +16,18 @@ from tests.servers import SERVERS
 from tests.servers.fetch import GEARS_ARGUMENTS
 
 ALL = tuple(services().values())
-SERVING = tuple(service for service in ALL if service.name != JOIN)
+WATCHING = tuple(services("metrics").values())
+"""Prometheus and Grafana, which are no servers of relet's: see test_dashboard.py."""
+SERVERS_OF_ALL = tuple(service for service in ALL if service not in WATCHING)
+SERVING = tuple(service for service in SERVERS_OF_ALL if service.name != JOIN)
 WITH_GEARS_1 = tuple(service for service in ALL if service.image == "redislabs/redisgears")
-PROFILES = {"gears", "stack", "redis", "valkey", "cluster"}
+PROFILES = {"gears", "stack", "redis", "valkey", "cluster", "metrics"}
+DATA = {"prometheus": "/prometheus", "grafana": "/var/lib/grafana"}
+"""Where the images of those keep what they write."""
 CLIENT = "docker compose -f docker/compose.yaml "
 
 each = pytest.mark.parametrize("service", ALL, ids=lambda service: service.name)
+each_server = pytest.mark.parametrize("service", SERVERS_OF_ALL, ids=lambda service: service.name)
 
 
 def head() -> dict[str, set[int]]:
@@ -57,7 +63,7 @@ def test_the_compose_client_takes_it() -> None:
 
 @each
 def test_the_image_is_pinned(service: Service) -> None:
-    assert re.fullmatch(r"\d+\.\d+\.\d+(-v\d+)?", service.tag)
+    assert re.fullmatch(r"v?\d+\.\d+\.\d+(-v\d+)?", service.tag)
 
 
 @each
@@ -70,7 +76,7 @@ def test_each_profile_has_a_service() -> None:
     assert {profile for service in ALL for profile in service.profiles} == PROFILES
 
 
-@each
+@each_server
 def test_ports_are_for_this_machine_alone(service: Service) -> None:
     assert {address for address, _, _ in service.ports} <= {"127.0.0.1"}
     shares_network = service.settings.get("network_mode") == f"service:{shards()[0].name}"
@@ -98,8 +104,9 @@ def test_a_server_says_when_it_serves(service: Service) -> None:
 
 @each
 def test_nothing_is_left_on_the_disk(service: Service) -> None:
-    assert service.settings["tmpfs"] == "/data"
-    assert "volumes" not in service.settings
+    assert service.settings["tmpfs"] == ("/data" if service in SERVERS_OF_ALL else DATA[service.name])
+    assert all(volume.endswith(":ro") for volume in service.settings.get("volumes", []))
+    assert service in WATCHING or "volumes" not in service.settings
 
 
 @pytest.mark.parametrize("name", [service.name for service in SERVING if service.profiles != ["cluster"]])
@@ -116,7 +123,7 @@ def test_the_cluster_is_had_in_one_command() -> None:
 
 def test_the_head_promises_nothing_else() -> None:
     singles = {f"up -d --wait {service.name}" for service in SERVING if service.profiles != ["cluster"]}
-    assert set(head()) == singles | {"--profile cluster up -d", '--profile "*" down'}
+    assert set(head()) == singles | {"--profile cluster up -d", "--profile metrics up -d", '--profile "*" down'}
 
 
 def test_the_cluster_is_joined_of_all_its_shards() -> None:
