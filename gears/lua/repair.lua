@@ -55,10 +55,7 @@ end
 local function mend_root()
   local order = call('HGET', root, 'order')
   if order ~= 'rank' and order ~= 'lru' and order ~= 'random' then
-    local some = 0
-    for _, key in ipairs({ resources, free, leased, quarantined }) do
-      some = some + call('ZCARD', key)
-    end
+    local some = call('EXISTS', resources, free, leased, quarantined, leaving, held_back, root .. ':attributes', root .. ':log')
     if some == 0 and not order then
       return -2
     end
@@ -102,6 +99,9 @@ local function finish()
   call('HDEL', root, 'doubt')
   if call('EXISTS', root .. ':log') == 0 and call('ZCARD', resources) > 0 then
     mended('', 'the log begins anew')
+  end
+  if #answer > 1 and has == '0' then
+    mended('', 'no resource is left in any key: add them again')
   end
   if #answer > 1 then
     log('repair', 'count', (#answer - 1) / 2, 'reason', 'the pool was damaged')

@@ -58,8 +58,8 @@ class Keys(NamedTuple):
     @property
     def is_there(self) -> bool:
         """Whether there is a pool, be it damaged: one for which somebody waits, and no more, is none."""
-        parts = ("resources", "free", "leased", "quarantined")
-        return bool(self.fields.get("order") or any(self.sizes[f":{part}"] for part in parts))
+        parts = ("resources", "free", "leased", "quarantined", "leaving", "held", "attributes", "log")
+        return bool(self.fields.get("order") or any(self.kinds[f":{part}"] != "none" for part in parts))
 
     @property
     def may_be_one(self) -> bool:

@@ -116,8 +116,8 @@ def _memory(where: str, info: dict[str, str], settings: dict[str, str | None]) -
         yield (error if used >= limit else warn)(
             where,
             f"the memory is full: {share}" if used >= limit else f"the memory is nearly full: {share}",
-            "under noeviction a full server refuses every acquire, renewal and release (OOM); nothing is doubled, but "
-            "leases lapse unrenewed",
+            "a full server refuses renewals and adds at first (OOM), so that leases may lapse that are held; acquire and "
+            "release go on, and nothing is doubled",
             "raise maxmemory, or delete what else is on the server",
         )
     else:

@@ -7,7 +7,8 @@ local function damage()
   local placed = call('ZCARD', free) + call('ZCARD', leased) + call('ZCARD', root .. ':quarantined')
   local what
   if not stored[1] then
-    what = total + placed > 0 and 'its hash ' .. root .. ' is missing'
+    local others = call('EXISTS', root .. ':log', root .. ':attributes', root .. ':leaving', root .. ':held')
+    what = total + placed + others > 0 and 'its hash ' .. root .. ' is missing'
   elseif total ~= tonumber(stored[2]) then
     what = root .. ':resources holds ' .. total .. ' of ' .. (stored[2] or '?') .. ' resources'
   elseif placed ~= total then
