@@ -6,7 +6,10 @@
     commands/    one module for each family of subcommands, imported when one of them is used
     connection   the server: URL, namespace, pools
     errors       what went wrong, as one line and an exit code
+    documents    definition files: YAML, TOML, JSON
     inputs       names and attributes from a file
+    times        moments and durations, as people write them
+    watching/    what relet watch draws
     output       tables for people, JSON for programs, and nothing that a terminal would obey
 """
 

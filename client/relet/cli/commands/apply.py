@@ -82,7 +82,8 @@ def _lines(plans: Sequence[Plan]) -> Iterator[str]:
             len(todo.removed),
         )
         if todo.extra:
-            yield f"  not in the file, and left alone: {output.counted(len(todo.extra), 'resource')} (--prune removes them)"
+            extra = output.counted(len(todo.extra), "resource")
+            yield f"  not in the file, and left alone: {extra} (--prune removes them)"
 
 
 def _some(sign: str, items: Iterable[str], total: int) -> Iterator[str]:
