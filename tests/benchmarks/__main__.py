@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="about a minute; figures are rough")
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"some of {','.join(SECTIONS)}")
-    parser.add_argument("--peers", help="only peers whose name has one of these words; relet and SPOP + SADD are always there")
+    parser.add_argument(
+        "--peers", help="only peers whose name has one of these words; relet and SPOP + SADD are always there"
+    )
     parser.add_argument("--server", default="valkey-9.1", choices=sorted(SERVERS))
     parser.add_argument("--out", type=Path, help="the folder for tables and plots")
     parser.add_argument("--no-plots", action="store_true", help="tables only, without matplotlib")
@@ -88,6 +91,8 @@ def main() -> int:
         parser.error(f"--only: there is no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
     words = options.peers.lower().split(",") if options.peers else [""]
     peers = [peer for peer in PEERS if peer in (RELET, BARE) or any(word in peer.name.lower() for word in words)]
+    if not options.no_plots and find_spec("matplotlib") is None:
+        parser.error("plots need matplotlib: pip install 'relet[benchmarks]', or give --no-plots")
     usual = not options.quick and not options.peers and options.out is None
     out = options.out or (FIGURES if usual else Path(tempfile.mkdtemp(prefix="relet-benchmarks-")))
     extent = QUICK if options.quick else FULL

@@ -36,7 +36,9 @@ def row(cells: object) -> str:
 
 
 def page(section: Section, server: str, versions: Mapping[str, str], picture: str | None) -> str:
-    known = ", ".join(f"{name} {version}" for name, version in sorted(versions.items(), key=lambda item: item[0].lower()))
+    known = ", ".join(
+        f"{name} {version}" for name, version in sorted(versions.items(), key=lambda item: item[0].lower())
+    )
     parts = [f"# {section.title}", f"{server}, Python {platform.python_version()}, {known}. {machine()}."]
     if picture:
         parts.append(f"![{section.title}]({picture})")
@@ -64,7 +66,13 @@ def draw(section: Section, path: Path) -> bool:
 
 
 def write(
-    folder: Path, name: str, section: Section, server: str, versions: Mapping[str, str], plots: bool, readme: Path | None
+    folder: Path,
+    name: str,
+    section: Section,
+    server: str,
+    versions: Mapping[str, str],
+    plots: bool,
+    readme: Path | None,
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     drawn = plots and draw(section, folder / f"{name}.svg")

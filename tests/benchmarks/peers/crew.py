@@ -10,7 +10,7 @@ import sys
 import time
 import venv
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -152,10 +152,8 @@ class Worker:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe:
-                try:
+                with suppress(BrokenPipeError):
                     pipe.close()
-                except BrokenPipeError:
-                    pass
 
     def __enter__(self) -> Worker:
         return self
@@ -197,8 +195,8 @@ class Crew:
         except (Failed, Unavailable) as error:
             if peer in (RELET, BARE):
                 raise
-            self.absent[peer.name] = str(error)
-            self._say(f"{peer.name}: left out: {error}")
+            self.absent[peer.name] = str(error).removeprefix(f"{peer.name}: ")
+            self._say(f"{peer.name}: left out: {self.absent[peer.name]}")
             for worker in self.workers.pop(peer, []):
                 worker.end()
 

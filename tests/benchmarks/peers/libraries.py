@@ -149,7 +149,7 @@ class RedisSemaphoreNoTimeout(RedisSemaphore):
 
 
 class CredentialPool(Adapter):
-    """`RedisCredentialPool` of credential-pool-sdk: asyncio only; lapsed leases come back where somebody calls for it."""
+    """`RedisCredentialPool` of credential-pool-sdk: asyncio only; what lapsed comes back by a call for it."""
 
     def prepare(self) -> None:
         from credential_pool_sdk import RedisCredentialPool

@@ -32,8 +32,8 @@ def contention(client: redis.Redis, url: str, extent: Extent, peers: Sequence[Pe
                 say(f"{peer.name}: {doubles:,} of {grants:,} grants were double")
         client.flushall()
         notes = [
-            f"{clients} clients, {size} resources, {extent.contended_s:g} s each. A grant is double if somebody else has "
-            "the resource at that moment (where a peer only counts: if more have one than there are)."
+            f"{clients} clients, {size} resources, {extent.contended_s:g} s each. Double: granted while somebody else has the "
+            "resource (where a peer only counts: while as many as there are have one)."
         ]
         notes += [f"{name}: **left out**, {reason}" for name, reason in hired.absent.items()]
         table = Table("grants under contention", ["", "grants", "double", "share"], rows)

@@ -31,15 +31,18 @@ def handoffs(client: redis.Redis, url: str, extent: Extent, peers: Sequence[Peer
         head = ["ms", "release: median", "90 %", "most", f"lapse of {LAPSE_TTL_S:g} s: median", "90 %", "most"]
         silent = [peer.name for peer in peers if not peer.waits and peer.name != "SPOP + SADD"]
         notes = [
-            "Release: from just before the call that frees to just after the call that waited. Lapse: the holder is killed; "
-            "from one ttl after its call had returned until the waiter has it (a little early is the way of the reply). "
+            "Release: from just before the call that frees to just after the call that waited. Lapse: the holder is "
+            "killed; from one ttl after its call had returned until the waiter has it (early by the way of the reply). "
             f"never: not within {GIVE_UP_S - LAPSE_TTL_S:g} s.",
             f"Without any waiting: {', '.join(silent)}.",
             *[f"{name}: **left out**, {reason}" for name, reason in hired.absent.items()],
         ]
         title = f"{extent.handoffs} releases, {extent.lapses} lapses"
         return Section(
-            "Release and lapse to waiter", [Table(title, head, rows)], notes, lambda figure: plot(figure, released, lapsed)
+            "Release and lapse to waiter",
+            [Table(title, head, rows)],
+            notes,
+            lambda figure: plot(figure, released, lapsed),
         ), hired.versions
 
 
@@ -73,8 +76,8 @@ def after_lapse(hired: Crew, url: str, rounds: int) -> dict[Peer, list[float]]:
     late: dict[Peer, list[float]] = {peer: [] for peer in hired.workers if peer is not PUBLISHED}
     for number in range(rounds):
         due: dict[Peer, float] = {}
-        for peer in late:
-            if peer not in hired.workers or late[peer].count(float("inf")) >= 2:
+        for peer, so_far in late.items():
+            if peer not in hired.workers or so_far.count(float("inf")) >= 2:
                 continue
             with hired.excused(peer):
                 waiter = hired.workers[peer][1]

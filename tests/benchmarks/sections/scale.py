@@ -43,8 +43,7 @@ def growth(client: redis.Redis, url: str, extent: Extent, peers: Sequence[Peer],
         free[size] = (used(client) - before) / size
         pool.try_acquire()
         say(f"{size:,} resources: {added[size]:,.0f} a second added, {free[size]:.0f} bytes each")
-    client.sadd("bare:set", *[f"resource-{number}" for number in range(100)])
-    at_free = interleaved(client, pools, extent)
+    at_free = interleaved(pools, extent)
     for size, pool in pools.items():
         before, start, count = used(client), time.monotonic(), max(1, size * 99 // 100 - 1)
         for taken in range(0, count, MANY):
@@ -52,7 +51,7 @@ def growth(client: redis.Redis, url: str, extent: Extent, peers: Sequence[Peer],
         leased_at[size] = count / (time.monotonic() - start)
         leased[size] = free[size] + (used(client) - before) / count
         say(f"{size:,} resources: {leased_at[size]:,.0f} a second leased, {leased[size]:.0f} bytes each")
-    at_leased = interleaved(client, pools, extent)
+    at_leased = interleaved(pools, extent)
     server = {size: pairs.server_us(client, pair(pool), 500) for size, pool in pools.items()}
     client.flushall()
 
@@ -64,7 +63,12 @@ def growth(client: redis.Redis, url: str, extent: Extent, peers: Sequence[Peer],
             for rates in (at_free, at_leased)
         ]
         rows.append([f"{size:,}", *shares, f"{server[size]:.1f}"])
-    head = ["resources", f"pairs, of the pool of {smallest}: none leased", "99 % leased", "server µs a pair, 99 % leased"]
+    head = [
+        "resources",
+        f"pairs, of the pool of {smallest}: none leased",
+        "99 % leased",
+        "server µs a pair, 99 % leased",
+    ]
     first = Table("one client; all pools on one server, in turns", head, rows)
     head = ["resources", "bytes each: free", "leased", "added a second", "leased a second, 250 a call"]
     rows = [
@@ -84,7 +88,7 @@ def pair(pool: Pool) -> Callable[[], Any]:
     return lambda: pool.acquire(timeout=0).release()
 
 
-def interleaved(client: redis.Redis, pools: dict[int, Pool], extent: Extent) -> dict[int, list[float]]:
+def interleaved(pools: dict[int, Pool], extent: Extent) -> dict[int, list[float]]:
     works: dict[int, Callable[[], Any]] = {size: pair(pool) for size, pool in pools.items()}
     per_round = max(5, int(extent.slot_s * 2000))
     for work in works.values():
@@ -122,7 +126,13 @@ def waiters(client: redis.Redis, url: str, extent: Extent, peers: Sequence[Peer]
         rows.append([f"{count:,}", *figures])
         say(f"{count:,} waiters: {figures}")
     client.flushall()
-    head = ["waiters", "come to stand in line, a second", "bytes each (server)", "handed on, a second", "server µs a hand-off"]
+    head = [
+        "waiters",
+        "come to stand in line, a second",
+        "bytes each (server)",
+        "handed on, a second",
+        "server µs a hand-off",
+    ]
     table = Table("one resource, all waiters tasks of one process", head, rows)
     return Section("Waiters", [table], []), {}
 
@@ -139,7 +149,7 @@ async def line(client: redis.Redis, url: str, count: int) -> list[str]:
             await lease.release()
 
         tasks = [asyncio.create_task(wait()) for _ in range(count)]
-        while (await pool.stats()).waiting < count:
+        while (await pool.stats()).waiting < count:  # noqa: ASYNC110 (the line is on the server)
             await asyncio.sleep(0.01)
         queued = time.monotonic() - start
         memory = (used(client) - before) / count

@@ -50,5 +50,3 @@ def plot(figure: Any, rates: dict[int, dict[Peer, list[float]]], peers: Sequence
     axis.set_ylabel("pairs a second")
     axis.grid(alpha=0.3)
     axis.legend(fontsize="small")
-
-

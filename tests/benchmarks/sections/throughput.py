@@ -54,7 +54,9 @@ def measure(
         leased = more
         for clients in extent.clients:
             rates[clients, size, load] = interleaved(hired, workers, clients, extent)
-            line = ", ".join(f"{p.name} {statistics.median(r):,.0f}" for p, r in rates[clients, size, load].items() if r)
+            line = ", ".join(
+                f"{p.name} {statistics.median(r):,.0f}" for p, r in rates[clients, size, load].items() if r
+            )
             say(f"{size:,} resources, {load:.0%} leased, {clients} clients: {line}")
 
 
@@ -89,7 +91,9 @@ def report(rates: Rates, hired: Crew, peers: Sequence[Peer]) -> Section:
     tables = []
     for clients, its in cases.items():
         head = ["pairs/s", *[f"{size:,}, {load:.0%}" for _, size, load in its]]
-        rows = [[peer.name, *[cell(rates[case], peer) for case in its]] for peer in peers if peer.name not in hired.absent]
+        rows = [
+            [peer.name, *[cell(rates[case], peer) for case in its]] for peer in peers if peer.name not in hired.absent
+        ]
         who = "one client" if clients == 1 else f"{clients} clients (processes)"
         tables.append(Table(f"{who}: median, and share of SPOP + SADD with its quartiles", head, rows))
     tables.append(Table("relet against the targets", ["clients", "target", "least", "where", "met"], targets(rates)))
@@ -97,8 +101,8 @@ def report(rates: Rates, hired: Crew, peers: Sequence[Peer]) -> Section:
     notes = [f"{peer.name}: {peer.note}." for peer in peers if peer.note]
     notes += [f"{name}: **left out**, {reason}" for name, reason in hired.absent.items()]
     notes += [
-        "99 % leased is as much of it as leaves one free for each client. What is leased is scattered; locks are tried in "
-        "turn from one at random. –: not measured at this size.",
+        "99 % leased is as much of it as leaves one free for each client. What is leased is scattered; locks are tried "
+        "in turn from one at random. –: not measured at this size.",
     ]
     return Section("Pairs a second", tables, notes, lambda figure: plot(figure, rates))
 
