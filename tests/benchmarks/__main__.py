@@ -1,8 +1,9 @@
 """relet beside what you would use instead: one run, in turns, with the figures, tables and plots.
 
-    python -m tests.benchmarks [--quick] [--only pairs,doubles,handoffs,asyncio,growth,waiters] [--server valkey-9.1]
+    python -m tests.benchmarks [--quick] [--only SECTION,…] [--server valkey-9.1]
 
-The whole takes about 10 minutes, --quick one (the first run also makes an environment for each peer, with pip, in
+The sections are pairs (one client), crowd (8 clients), doubles (double grants), handoffs (release and lapse to waiter),
+asyncio, growth (to 1,000,000 resources, with their memory) and waiters. The whole takes about 10 minutes, --quick one (the first run also makes an environment for each peer, with pip, in
 ~/.cache/relet-benchmarks). Each section writes docker/figures/NAME.md and NAME.svg, and its blocks of the README;
 --quick writes into a temporary folder unless you say --out. Needs the extra `benchmarks` (matplotlib).
 
@@ -29,10 +30,11 @@ from .sections.contention import contention
 from .sections.handoffs import handoffs
 from .sections.scale import growth, waiters
 from .sections.tasks import tasks
-from .sections.throughput import throughput
+from .sections.throughput import alone, crowd
 
 SECTIONS: dict[str, Callable[..., Any]] = {
-    "pairs": throughput,
+    "pairs": alone,
+    "crowd": crowd,
     "doubles": contention,
     "handoffs": handoffs,
     "asyncio": tasks,

@@ -13,6 +13,7 @@ from typing import Any
 import redis
 
 BATCH = 5_000
+MANY = 250  # leases a call of relet
 
 
 def batches(ranks: list[int]) -> Iterable[list[int]]:
@@ -82,18 +83,8 @@ class Relet(Adapter):
         self.pool.add([f"resource-{rank}" for rank in range(self.size)])
 
     def lease(self, ranks: list[int]) -> None:
-        from relet.names import new_token
-
-        for _ in range(2):  # loads the script: a pool's first one proves its rights as well, and is another
-            lease = self.pool.try_acquire()
-            if lease:
-                lease.release()
-        for batch in batches(ranks):
-            with self.client.pipeline(transaction=False) as pipeline:
-                for _ in batch:
-                    request = self.pool._requests.acquire(new_token(), int(self.ttl * 1000), b"somebody@somewhere:1")
-                    pipeline.execute_command(*self.pool._backend.command(request, whole=False))
-                assert all(pipeline.execute())
+        for start in range(0, len(ranks), MANY):
+            self.pool.acquire_many(min(MANY, len(ranks) - start), timeout=0)
 
     def take(self) -> Any:
         return self.pool.try_acquire()

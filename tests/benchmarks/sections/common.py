@@ -17,7 +17,7 @@ class Extent(NamedTuple):
     loads: tuple[float, ...] = (0.0, 0.5, 0.99)
     clients: tuple[int, ...] = (1, 8)
     rounds: int = 9
-    slot_s: float = 0.1
+    slot_s: float = 0.08
     contended_s: float = 2.0
     handoffs: int = 40
     lapses: int = 5
