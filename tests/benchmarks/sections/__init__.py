@@ -1,0 +1,1 @@
+"""What `python -m tests.benchmarks` measures, a module a section."""
