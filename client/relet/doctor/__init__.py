@@ -105,4 +105,6 @@ def _of_pool(
         yield error(where, str(reason))
     except refusals as refused:
         todo = "more rights, if it says NOPERM: gears/README.md of relet lists what the doctor needs"
-        yield (error if repair else warn)(where, f"it cannot be {'mended' if repair else 'examined'}: {refused}", "", todo)
+        yield (error if repair else warn)(
+            where, f"it cannot be {'mended' if repair else 'examined'}: {refused}", "", todo
+        )

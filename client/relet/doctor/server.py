@@ -176,7 +176,8 @@ def _notifications(where: str, settings: dict[str, str | None]) -> Iterator[Find
         yield ok(where, "it says which keys expire, as relet listen likes to hear")
     else:
         yield ok(
-            where, f"notify-keyspace-events is {flags!r}: relet listen goes by the clock (with {wanted!r} it would hear)"
+            where,
+            f"notify-keyspace-events is {flags!r}: relet listen goes by the clock (with {wanted!r} it would hear)",
         )
 
 
