@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from relet import AsyncPool, LeaseLost, Pool, PoolExhausted
 from relet.client import close_async
 from tests.command import environment
-from tests.helpers import eventually, take
+from tests.helpers import eventually, take, unique
 from tests.metrics.conftest import Spans
 from tests.servers import Server
 from tests.waiting.drivers import ONE_SERVER
@@ -170,3 +171,33 @@ def test_a_program_that_records_nothing_gets_no_span(pool: Pool) -> None:
     pool.add("a")
     with pool.lease():
         assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+WATCHED = """
+import runpy
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from relet.metrics import instrument
+trace.set_tracer_provider(TracerProvider())
+instrument()
+runpy.run_module("tests.waiting.interrupts", run_name="__main__")
+"""
+
+
+@ONE_SERVER
+def test_random_interrupts_while_all_is_watched(server: Server, make_pool: MakePool) -> None:
+    """As tests/waiting does it to a program that nobody watches: see interrupts.py there."""
+    name = unique("interrupts")
+    pool = make_pool(name=name)
+    pool.add("a", "b", "c")
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, server.url, name, "150"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        cwd=Path(__file__).parents[2],  # where "-c" finds the tests
+        timeout=150,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "all is well\n"), done.stderr
+    eventually(lambda: pool.stats().free == 3, "every resource to be free")
