@@ -26,7 +26,7 @@ from relet.demo.view import LiveView, Snapshot, verdict_lines
 from tests.servers import Server
 
 FOLDER = Path(__file__).parents[1] / "docker" / "pictures"
-WIDTH, HEIGHT = 104, 26
+WIDTH, HEIGHT = 116, 26
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 """Without the fonts that it would load from elsewhere: any of fixed width does."""
 
