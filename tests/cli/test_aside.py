@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import pytest
 
 from relet import Pool
 from tests.cli.conftest import Command
-from tests.cli.runs import Runs
+from tests.cli.runs import Runs, is_alive
 from tests.command import failed
 from tests.helpers import eventually
 
@@ -117,6 +119,17 @@ def test_a_cleaner_whose_resource_is_taken(runs: Runs, run: Command, pool: Pool)
     assert run("release", "gpu", "--force", "a").code == 0
     assert runs.ended(process).code == 76
     assert pool.stats().quarantined == 1
+
+
+def test_a_cleaner_whose_keeper_is_killed_leaves_it_in_quarantine_by_the_deadline(runs: Runs, pool: Pool) -> None:
+    pool.add("a")
+    pool.quarantine("a", reason="dirty")
+    process, child = runs.running("clean", "gpu", "--ttl", "1")
+    os.kill(runs.keeper_of(process), signal.SIGKILL)
+    assert runs.ended(process).code == 1
+    assert not is_alive(child)
+    eventually(lambda: pool.stats().quarantined == 1, "the resource to be in quarantine again")
+    assert pool.try_acquire() is None
 
 
 def test_a_cleaner_waits(runs: Runs, pool: Pool) -> None:

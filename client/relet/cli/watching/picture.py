@@ -70,12 +70,12 @@ def _counts(watched: Watched, look: Look, width: int) -> Table:
 def _table(infos: Sequence[ResourceInfo]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     for title, right, ratio in (
-        ("RESOURCE", False, 3),
+        ("RESOURCE", False, 2),
         ("STATE", False, None),
         ("FOR", True, None),
         ("LEFT", True, None),
         ("OWNER", False, 4),
-        ("NOTE", False, 3),
+        ("NOTE", False, 6),
         ("ATTRIBUTES", False, 3),
     ):
         table.add_column(title, justify="right" if right else "left", ratio=ratio, no_wrap=True, overflow="ellipsis")
