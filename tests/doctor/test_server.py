@@ -49,9 +49,8 @@ def test_settings_show(client: redis.Redis) -> None:
 
 
 def test_a_replica() -> None:
-    with Server.start("valkey-9.1") as master, Server.start_replica_of(master) as replica:
-        with replica.client() as client:
-            errors = at("error", list(diagnose(client)))
+    with Server.start("valkey-9.1") as master, Server.start_replica_of(master) as replica, replica.client() as client:
+        errors = at("error", list(diagnose(client)))
     assert f"a replica of 127.0.0.1:{master.port}" in errors
 
 
@@ -78,7 +77,8 @@ def test_a_user_with_few_rights(server: Server, client: redis.Redis, pool: Pool)
         assert "lacks +time" in at("error", found)
         named = list(diagnose(user, [pool.name], namespace=pool.namespace))
         assert "it cannot be examined" in at("warn", named)
-        assert "cannot be mended" in at("error", list(diagnose(user, [pool.name], namespace=pool.namespace, repair=True)))
+        named = list(diagnose(user, [pool.name], namespace=pool.namespace, repair=True))
+        assert "cannot be mended" in at("error", named)
     client.execute_command("ACL", "DELUSER", USER)
 
 
@@ -112,15 +112,14 @@ def test_functions(client: redis.Redis) -> None:
 
 
 def test_a_cluster() -> None:
-    with Cluster.start("valkey-9.1") as cluster, cluster.client() as client:
-        with Pool(client, "p") as pool:
-            pool.add("r1", "r2")
-            lease = pool.try_acquire()
-            assert lease is not None
-            client.delete("relet:pool:{p}")
-            found = list(diagnose(client))
-            masters = {one.where for one in found if "a master of a cluster" in one.what}
-            assert len(masters) >= 3
-            assert "is gone" in at("error", found)
-            assert at("error", list(diagnose(client, repair=True))) == ""
-            lease.renew(60)
+    with Cluster.start("valkey-9.1") as cluster, cluster.client() as client, Pool(client, "p") as pool:
+        pool.add("r1", "r2")
+        lease = pool.try_acquire()
+        assert lease is not None
+        client.delete("relet:pool:{p}")
+        found = list(diagnose(client))
+        masters = {one.where for one in found if "a master of a cluster" in one.what}
+        assert len(masters) >= 3
+        assert "is gone" in at("error", found)
+        assert at("error", list(diagnose(client, repair=True))) == ""
+        lease.renew(60)
