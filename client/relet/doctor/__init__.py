@@ -56,14 +56,15 @@ def _diagnose(client: Any, names: list[str], namespace: str, repair: bool, order
             todo = "run it as a user who has +scan, or name the pools"
             yield warn("server", f"which pools there are cannot be seen: {refused}", "", todo)
     for name in wanted:
-        yield from _of_pool(Pool(client, name, namespace=namespace), bool(names), refusals, repair, order)
+        with Pool(client, name, namespace=namespace) as pool:
+            yield from _of_pool(pool, bool(names), refusals, repair, order)
 
 
 def _rights(client: Any, namespace: str, refusals: tuple[type[Exception], ...]) -> Finding:
     """Whether this user may do what a worker does: a reclaim of no pool, which first proves every right."""
-    nobody = Pool(client, _NOWHERE, namespace=namespace)
     try:
-        nobody._send(nobody._requests.reclaim(1))
+        with Pool(client, _NOWHERE, namespace=namespace) as nobody:
+            nobody._send(nobody._requests.reclaim(1))
     except ReletError as refused:
         return error("server", str(refused))
     except refusals as refused:
@@ -105,6 +106,5 @@ def _of_pool(
         yield error(where, str(reason))
     except refusals as refused:
         todo = "more rights, if it says NOPERM: gears/README.md of relet lists what the doctor needs"
-        yield (error if repair else warn)(
-            where, f"it cannot be {'mended' if repair else 'examined'}: {refused}", "", todo
-        )
+        what = f"it cannot be {'mended' if repair else 'examined'}: {refused}"
+        yield (error if repair else warn)(where, what, "", todo)

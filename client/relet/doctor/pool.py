@@ -191,9 +191,8 @@ def _of_keys(where: str, root: str, keys: Keys) -> Iterator[Finding]:
             "in the second case add the resources again with their attributes; --repair takes note",
         )
     if sizes[":resources"] and keys.kinds[":log"] == "none":
-        yield warn(
-            where, f"{root}:log is gone", "what happened to the pool until now is lost", "--repair begins it anew"
-        )
+        why = "what happened to the pool until now is lost"
+        yield warn(where, f"{root}:log is gone", why, "--repair begins it anew")
 
 
 def _of_resources(where: str, faults: Iterable[Fault]) -> Iterator[Finding]:

@@ -116,7 +116,7 @@ def _memory(where: str, info: dict[str, str], settings: dict[str, str | None]) -
         yield (error if used >= limit else warn)(
             where,
             f"the memory is full: {share}" if used >= limit else f"the memory is nearly full: {share}",
-            "a full server refuses renewals and adds at first (OOM), so that leases may lapse that are held; acquire and "
+            "a full server refuses renewals and adds at first (OOM), so that leases that are held may lapse; acquire and "
             "release go on, and nothing is doubled",
             "raise maxmemory, or delete what else is on the server",
         )
@@ -175,10 +175,8 @@ def _notifications(where: str, settings: dict[str, str | None]) -> Iterator[Find
     if wanted == flags:
         yield ok(where, "it says which keys expire, as relet listen likes to hear")
     else:
-        yield ok(
-            where,
-            f"notify-keyspace-events is {flags!r}: relet listen goes by the clock (with {wanted!r} it would hear)",
-        )
+        would = f"(with {wanted!r} it would hear)"
+        yield ok(where, f"notify-keyspace-events is {flags!r}: relet listen goes by the clock {would}")
 
 
 def _clock(where: str, ask: Ask, errors: tuple[type[Exception], ...]) -> Iterator[Finding]:
