@@ -3,9 +3,10 @@
     python -m tests.benchmarks [--quick] [--only SECTION,…] [--server valkey-9.1]
 
 The sections are pairs (one client), crowd (8 clients), doubles (double grants), handoffs (release and lapse to waiter),
-asyncio, growth (to 1,000,000 resources, with their memory) and waiters. The whole takes about 10 minutes, --quick one (the first run also makes an environment for each peer, with pip, in
-~/.cache/relet-benchmarks). Each section writes docker/figures/NAME.md and NAME.svg, and its blocks of the README;
---quick writes into a temporary folder unless you say --out. Needs the extra `benchmarks` (matplotlib).
+asyncio, growth (to 1,000,000 resources, with their memory) and waiters. The whole takes about 10 minutes, --quick one;
+the first run also makes an environment for each peer, with pip, in ~/.cache/relet-benchmarks. Each section writes
+docker/figures/NAME.md and NAME.svg, and its blocks of the README; --quick writes into a temporary folder unless you say
+--out. Needs the extra `benchmarks` (matplotlib).
 
 The other figures have scripts of their own: tests.benchmarks.pairs, handoff, bounds.
 """

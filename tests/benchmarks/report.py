@@ -58,6 +58,7 @@ def draw(section: Section, path: Path) -> bool:
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'relet[benchmarks]', or give --no-plots") from None
     matplotlib.rcParams["svg.hashsalt"] = "relet"
+    matplotlib.rcParams["svg.fonttype"] = "none"
     figure = Figure(layout="constrained")
     section.plot(figure)
     figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})

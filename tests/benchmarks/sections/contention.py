@@ -32,7 +32,7 @@ def contention(client: redis.Redis, url: str, extent: Extent, peers: Sequence[Pe
                 say(f"{peer.name}: {doubles:,} of {grants:,} grants were double")
         client.flushall()
         notes = [
-            f"{clients} clients, {size} resources, {extent.contended_s:g} s each. Double: granted while somebody has the "
+            f"{clients} clients, {size} resources, {extent.contended_s:g} s each. Double: while somebody has the "
             "resource (where a peer only counts: while as many as there are have one)."
         ]
         notes += [f"{name}: **left out**, {reason}" for name, reason in hired.absent.items()]

@@ -120,6 +120,7 @@ def plot(figure: Any, released: dict[Peer, list[float]], lapsed: dict[Peer, list
         axis.barh(range(len(names)), values, color=colors)
         axis.set_yticks(range(len(names)), [peer.name for peer in names])
         axis.set_xscale("log")
+        axis.set_xlim(left=0.1)
         axis.set_xlabel("ms (median); red: never")
         axis.set_title(title)
         axis.grid(axis="x", alpha=0.3)
