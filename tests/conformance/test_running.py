@@ -25,7 +25,7 @@ def test_a_restart_of_the_server(place: Place) -> None:
     assert place.raw(pool).token("r1") == held.token
     lapse(short)
     if place.pair.deploys and place.home.cluster:
-        # A shard that has just come back takes itself for down, and refuses what its functions ask when the key expires.
+        # A shard that has just come back takes itself for down, and refuses what its functions ask when a key expires.
         # The pool's next event does it, whichever lease it is of.
         place.admin.set(place.raw(pool).tracking + "r3", "a signal", px=1)
     come_back(place, pool, 2)
