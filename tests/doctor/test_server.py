@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 import redis
 
 from relet import Pool, deploy, undeploy
 from relet.doctor import Finding, diagnose, server
+from relet.scripts import gears
 from tests.helpers import unique
 from tests.servers import Cluster, Server
 from tests.topology.rights import PASSWORD, USER, documented, grant
 
 VALKEY = pytest.mark.parametrize("spec", ["valkey-9.1"], indirect=True)
 WITH_RIGHTS = pytest.mark.parametrize("spec", ["redis-6.2", "redis-7.0", "valkey-9.1"], indirect=True)
-EXTRA = ["+config|get", "+type", "+hlen", "+hscan", "+zscan", "+get", "+pttl"]
+
+
+def documented_for_the_doctor() -> list[str]:
+    text = Path(str(gears() / "README.md")).read_text("utf-8")
+    found = re.search(r"to examine a pool\s+`([^`]+)`", text)
+    assert found
+    return found[1].split()
 
 
 def at(level: str, findings: list[Finding]) -> str:
@@ -88,7 +97,7 @@ def test_the_rights_that_the_readme_gives_suffice(server: Server, client: redis.
     pool.try_acquire()
     client.delete(f"{pool.namespace}:pool:{{{pool.name}}}:leased")
     config = "+config" if server.spec.major == 6 else "+config|get"
-    extra = [config if right == "+config|get" else right for right in EXTRA]
+    extra = [config, *documented_for_the_doctor()]
     grant(client, [right.replace("relet:", f"{pool.namespace}:") for right in documented()] + extra)
     with redis.Redis.from_url(server.url, username=USER, password=PASSWORD) as user:
         found = list(diagnose(user, namespace=pool.namespace, repair=True))
