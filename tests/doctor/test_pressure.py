@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 import redis
 
-from relet import Lease, Pool, PoolDamaged
+from relet import Lease, Pool, PoolDamaged, PoolExhausted
 from relet.doctor import diagnose
 from tests.doctor.pools import examined, mended
 from tests.helpers import eventually, lapse, lease_all, missing, names, take

@@ -116,7 +116,7 @@ def _memory(where: str, info: dict[str, str], settings: dict[str, str | None]) -
         yield (error if used >= limit else warn)(
             where,
             f"the memory is full: {share}" if used >= limit else f"the memory is nearly full: {share}",
-            "a full server refuses new resources and new waiters (OOM); acquire, renew, release and reclaim go on",
+            "a full server refuses new resources and most new waiters (OOM); acquire, renew, release and reclaim go on",
             "raise maxmemory, or delete what else is on the server",
         )
     else:
