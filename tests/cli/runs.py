@@ -49,13 +49,17 @@ class Runs:
         self._children: list[int] = []
 
     def start(self, *arguments: str, before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [*before, *COMMAND, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self._env,
-        )
+        inherited = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup a child would ignore it as well
+        try:
+            process = subprocess.Popen(
+                [*before, *COMMAND, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._env,
+            )
+        finally:
+            signal.signal(signal.SIGHUP, inherited)
         assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
         self._started.append(process)

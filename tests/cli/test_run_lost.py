@@ -159,7 +159,7 @@ def test_a_keeper_that_does_not_run(runs: Runs, one: Pool) -> None:
     command, child = runs.running("run", "gpu", "--ttl", "5", ignores=["TERM"])
     os.kill(runs.keeper_of(command), signal.SIGSTOP)
     next_one = one.acquire(timeout=30)
-    assert not is_alive(child)
+    eventually(lambda: not is_alive(child), "the command to be killed")
     next_one.release()
     code, out, err = runs.ended(command)
     assert (code, out.split()[2:]) == (76, ["TERM"])
