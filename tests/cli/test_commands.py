@@ -171,7 +171,7 @@ def test_ls(run: Command, pool: Pool) -> None:
         "reason": None,
     }
     head, first, second = run("ls", "gpu").out.splitlines()
-    assert head.split() == ["RESOURCE", "STATE", "LEFT", "FENCE", "OWNER", "ATTRIBUTES"]
+    assert head.split() == ["RESOURCE", "STATE", "FOR", "LEFT", "FENCE", "OWNER", "NOTE", "ATTRIBUTES"]
     assert first.split()[:2] == ["a", "leased"]
     assert second == "b         free"
     assert lease.token not in run("ls", "gpu").out + run("ls", "gpu", "--json").out
