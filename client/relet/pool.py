@@ -334,7 +334,7 @@ class Pool(PoolCore[Lease]):
         """Keep resources aside for whoever cleans or mends them: a free one now, a leased one when it comes back.
 
         Args:
-            reason: for people to read, at most 512 bytes.
+            reason: for people to read, at most 256 bytes in UTF-8.
 
         Returns:
             How many are aside now, or will be; those that were already have the new reason, and do not count.
