@@ -23,9 +23,10 @@ from relet.errors import (
     UnsupportedServer,
 )
 from relet.events import Event
+from relet.holding import Lease
 from relet.listener import Listener
 from relet.model import Policy, ResourceInfo, Stats
-from relet.pool import Lease, Pool
+from relet.pool import Pool
 
 __version__ = "0.1.0"
 

@@ -65,7 +65,7 @@ class AsyncLease(HeldLease):
 
 
 class AsyncLeaseBlock:
-    """What :meth:`AsyncPool.lease` returns; see :class:`relet.pool.LeaseBlock`."""
+    """What :meth:`AsyncPool.lease` returns; see :class:`relet.holding.LeaseBlock`."""
 
     def __init__(
         self, pool: AsyncPool, acquire: Callable[[], Flow[AsyncLease]], renew: bool, on_lost: OnLost | None

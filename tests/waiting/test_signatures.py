@@ -9,7 +9,7 @@ import pytest
 
 from relet import AsyncLease, AsyncPool, Lease, Pool
 from relet.aio import AsyncCleaningBlock, AsyncLeaseBlock
-from relet.pool import CleaningBlock, LeaseBlock
+from relet.holding import CleaningBlock, LeaseBlock
 
 PAIRS = [(Pool, AsyncPool), (Lease, AsyncLease)]
 AWAITED_ONLY = {"aclose", "__aenter__", "__aexit__"}

@@ -10,7 +10,8 @@ from relet.client import connect
 from relet.demo.crowd import Job
 from relet.demo.referee import Referee
 from relet.errors import LeaseLost
-from relet.pool import Lease, Pool
+from relet.holding import Lease
+from relet.pool import Pool
 
 USE_S = (0.002, 0.02)
 """The shortest and longest use of a resource."""

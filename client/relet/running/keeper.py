@@ -15,9 +15,10 @@ from relet.clock import monotonic
 from relet.core import CHUNK
 from relet.errors import LeaseLost
 from relet.flow import Flow
+from relet.holding import Lease
 from relet.line import RETRY_S, Ask
 from relet.names import check_reason
-from relet.pool import Lease, Pool
+from relet.pool import Pool
 from relet.requests import Requests
 from relet.running.child import Child
 from relet.running.deadline import Deadline

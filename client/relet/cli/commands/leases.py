@@ -13,8 +13,9 @@ from relet.cli import output
 from relet.cli.connection import DEFAULT_TTL_S, Session, order_and_stats
 from relet.cli.options import global_options, pass_session
 from relet.errors import PoolExhausted
+from relet.holding import Lease
 from relet.names import check_timeout, check_ttl, owner_of
-from relet.pool import Lease, Pool
+from relet.pool import Pool
 
 
 @click.command()
