@@ -44,7 +44,7 @@ for i = 2, #ARGV, 3 do
     elseif not deadline then
       return damage() or redis.error_reply('RELETDAMAGED ' .. leased .. ' lacks ' .. name)
     end
-  elseif not call('HGET', root, 'order') then -- its record may have gone with the hash
+  elseif not call('HGET', root, 'total') then -- its record may have gone with the hash, and be still to be mended
     local wrong = damage()
     if wrong then
       return wrong

@@ -63,12 +63,14 @@ def test_full_memory(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WHICH)
-def test_one_who_waits_meanwhile_leaves_nothing_behind(name: str) -> None:
+def test_a_full_memory_takes_a_waiter_but_none_for_several(name: str) -> None:
     with started(name) as (_, client, pool):
         lease_all(pool, 10)
         client.config_set("maxmemory", 1)
         with pytest.raises(PoolExhausted):
-            pool.acquire(timeout=0.2)
+            pool.acquire(timeout=0.1)
+        pool.stats()
+        refused(lambda: pool.acquire_many(2, timeout=5), "OOM|maxmemory")
         client.config_set("maxmemory", 0)
         assert pool.stats().waiting == 0
         assert examined(pool) == []
