@@ -34,6 +34,7 @@ def handoffs(client: redis.Redis, url: str, extent: Extent, peers: Sequence[Peer
             "Release: from just before the call that frees to just after the call that waited. Lapse: the holder is "
             "killed; from one ttl after its call had returned until the waiter has it (early by the way of the reply). "
             f"never: not within {GIVE_UP_S - LAPSE_TTL_S:g} s.",
+            "Redis-Semaphore takes lapsed ones back at the start of an acquire, not while it waits.",
             f"Without any waiting: {', '.join(silent)}.",
             *[f"{name}: **left out**, {reason}" for name, reason in hired.absent.items()],
         ]
