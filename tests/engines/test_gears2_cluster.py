@@ -98,7 +98,8 @@ def test_a_lapse_while_the_slot_moves(cluster: Cluster, cluster_client: redis.Re
     cluster.begin_move(slot, target)
     with closing(cluster.nodes[source].client()) as there:
         eventually(lambda: libraries(there)["relet_relet"]["num_failed"] == 1, "the refused event")
-        assert set(there.keys()) == {name.encode() for name in (root(pool), leased, f"{root(pool)}:resources")}
+        kept = (root(pool), leased, f"{root(pool)}:resources", f"{root(pool)}:log")
+        assert set(there.keys()) == {name.encode() for name in kept}
     cluster.move_keys(slot, source, target)
     cluster.finish_move(slot, source, target)
     assert pool.reclaim() == 1
