@@ -88,7 +88,7 @@ class Round:
 
 
 def collect_what_redis_py_lost() -> None:
-    """Its cluster client for asyncio begins anew after some MOVEDs, and forgets connections that are in use just then."""
+    """Its cluster client for asyncio begins anew after some MOVEDs, and forgets connections that are in use then."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
