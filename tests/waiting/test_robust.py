@@ -46,7 +46,10 @@ async def served_in_turn(world: World, waiters: list[asyncio.Task[Driven]]) -> l
     for waiter in waiters:
         (lease,) = await world.done(waiter)
         leases.append(lease)
-        await lease.release()
+        try:
+            await lease.release()
+        except redis.ConnectionError:  # its connection was killed too, and a single call says so: it may be sent again
+            await lease.release()
     return leases
 
 
