@@ -59,7 +59,8 @@ def pool(make_pool: Callable[..., Pool]) -> Pool:
 
 @pytest.fixture
 def run(server: Server, pool: Pool, tmp_path: Path) -> Run:
-    """Runs pytest on a file; answers its exit code and what it printed."""
+    """Runs pytest on a file; answers its exit code and what it printed, each failure once (-rN: where CI is set, pytest
+    would repeat them whole in its summary)."""
 
     def pytest_on(text: str, *options: str, ini: Sequence[str] = ("relet_pool = devices",)) -> tuple[int, str]:
         folder = tmp_path / unique("project")
@@ -68,7 +69,7 @@ def run(server: Server, pool: Pool, tmp_path: Path) -> Run:
         (folder / "pytest.ini").write_text("\n".join(["[pytest]", "filterwarnings = error", *ini]) + "\n")
         env = {"RELET_URL": server.url, "RELET_NAMESPACE": pool.namespace, "FOLDER": str(folder / "busy")}
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--strict-markers", *options],
+            [sys.executable, "-m", "pytest", "-rN", "-p", "no:cacheprovider", "--strict-markers", *options],
             cwd=folder,
             env=environment(env),
             capture_output=True,
