@@ -74,22 +74,26 @@ def interleaved(hired: Crew, workers: dict[Peer, Any], extent: Extent) -> dict[P
     spent = dict.fromkeys(workers, 0.0)
     due = extent.slot_s * extent.rounds
     for number in range(extent.rounds + 1):
-        for peer in list(workers):
-            if spent[peer] > TOO_LONG * due:
+        warm_up = number == 0
+        seconds = extent.slot_s / 5 if warm_up else extent.slot_s
+        found: dict[Peer, list[float]] = {}
+        for peer in [BARE, RELET, RELET, BARE, *(peer for peer in workers if peer not in (BARE, RELET))]:
+            if peer not in workers or spent[peer] > TOO_LONG * due:
                 continue
             with hired.excused(peer):
-                warm_up = number == 0
-                seconds = extent.slot_s / 5 if warm_up else extent.slot_s
                 answers = together(workers[peer], "pairs", seconds=seconds)
                 took = max(answer["seconds"] for answer in answers)
                 spent[peer] += took
                 if not warm_up or took > TOO_LONG * due:
-                    rates[peer].append(sum(answer["rate"] for answer in answers))
+                    found.setdefault(peer, []).append(sum(answer["rate"] for answer in answers))
+        for peer, of_round in found.items():
+            rates[peer].append(statistics.mean(of_round))
     return rates
 
 
 def shares(rates: dict[Peer, list[float]], peer: Peer, of: Peer = BARE) -> list[float]:
-    """Round by round, so that whatever slows the machine down for a while slows both."""
+    """Round by round, so that whatever slows the machine down for a while slows both; relet has its two turns of a
+    round between the bare pair's, so that a machine that grows faster or slower meanwhile favours neither."""
     return [mine / theirs for mine, theirs in zip(rates.get(peer, []), rates[of], strict=False)]
 
 
