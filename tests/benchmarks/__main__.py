@@ -3,12 +3,13 @@
     python -m tests.benchmarks [--quick] [--only SECTION,…] [--server valkey-9.1]
 
 The sections are pairs (one client), crowd (8 clients), doubles (double grants), handoffs (release and lapse to waiter),
-asyncio, growth (to 1,000,000 resources, with their memory) and waiters. The whole takes about 10 minutes, --quick one;
-the first run also makes an environment for each peer, with pip, in ~/.cache/relet-benchmarks. Each section writes
+asyncio, growth (to 1,000,000 resources, with their memory), waiters and storm (100,000 lapses at once, on a server for
+each engine). The whole takes about 15 minutes, --quick two; the first run also makes an environment for each peer, with
+pip, in ~/.cache/relet-benchmarks. Each section writes
 docker/figures/NAME.md and NAME.svg, and its blocks of the README; --quick writes into a temporary folder unless you say
 --out. Needs the extra `benchmarks` (matplotlib).
 
-The other figures have scripts of their own: tests.benchmarks.pairs, handoff, bounds.
+The other figures have scripts of their own: tests.benchmarks.pairs, handoff, bounds, storm.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .sections.common import FULL, QUICK, Extent
 from .sections.contention import contention
 from .sections.handoffs import handoffs
 from .sections.scale import growth, waiters
+from .sections.storms import storms
 from .sections.tasks import tasks
 from .sections.throughput import alone, crowd
 
@@ -41,6 +43,7 @@ SECTIONS: dict[str, Callable[..., Any]] = {
     "asyncio": tasks,
     "growth": growth,
     "waiters": waiters,
+    "storm": storms,
 }
 FIGURES = README.parent / "docker" / "figures"
 
@@ -79,7 +82,7 @@ def own_versions() -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="about a minute; figures are rough")
+    parser.add_argument("--quick", action="store_true", help="about two minutes; figures are rough")
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"some of {','.join(SECTIONS)}")
     parser.add_argument(
         "--peers", help="only peers whose name has one of these words; relet and SPOP + SADD are always there"

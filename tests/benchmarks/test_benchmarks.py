@@ -30,7 +30,8 @@ def test_every_section_runs_and_writes_a_page(tmp_path: Path) -> None:
     assert [row[2:] for row in cells(pages["doubles"], "relet")] == [["0", "0"]]
     assert [row[0] for row in cells(pages["growth"], "40")] == ["40", "40"]
     assert cells(pages["waiters"], "3")
-    assert "left out" not in "".join(pages.values())
+    assert {row[1] for row in cells(pages["storm"], "redis-7.0")} == {"nobody", "listener", "two listeners"}
+    assert "left out" not in "".join(page for name, page in pages.items() if name != "storm")  # RedisGears 1.2 may be
 
 
 def test_a_peer_that_cannot_be_had_is_said_to_be_left_out(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ class Extent(NamedTuple):
     tasks: tuple[int, ...] = (1, 10, 100)
     growth: tuple[int, ...] = (100, 1_000, 10_000, 100_000, 1_000_000)
     waiters: tuple[int, ...] = (100, 1_000, 10_000)
+    storm: int = 100_000  # leases
 
 
 FULL = Extent()
@@ -40,6 +41,7 @@ QUICK = Extent(
     tasks=(1, 10),
     growth=(100, 10_000),
     waiters=(100,),
+    storm=10_000,
 )
 TINY = Extent(
     sizes=(20,),
@@ -54,6 +56,7 @@ TINY = Extent(
     tasks=(2,),
     growth=(20, 40),
     waiters=(3,),
+    storm=100,
 )
 
 
