@@ -75,21 +75,21 @@ def parse(url: str, options: dict[str, Any]) -> Address:
 def master(url: str, options: dict[str, Any]) -> redis.Redis:
     """A client of the master, for threads. Raises redis-py's ConnectionError if no sentinel knows one now."""
     address = parse(url, options)
-    sentinel = _Sentinel(address.sentinels, sentinel_kwargs=address.sentinel_options)  # type: ignore[no-untyped-call]
+    sentinel = _Sentinel(address.sentinels, sentinel_kwargs=address.sentinel_options)
     try:
         sentinel.discover_master(address.master)
     except BaseException:
         for one in sentinel.sentinels:
             one.close()
         raise
-    client: redis.Redis = sentinel.master_for(address.master, **address.options)  # type: ignore[no-untyped-call]
+    client: redis.Redis = sentinel.master_for(address.master, **address.options)
     return client
 
 
 async def master_async(url: str, options: dict[str, Any]) -> Any:
     """Like :func:`master`, for asyncio."""
     address = parse(url, options)
-    sentinel = _AsyncSentinel(address.sentinels, sentinel_kwargs=address.sentinel_options)  # type: ignore[no-untyped-call]
+    sentinel = _AsyncSentinel(address.sentinels, sentinel_kwargs=address.sentinel_options)
     try:
         await sentinel.discover_master(address.master)
     except BaseException:
@@ -112,7 +112,7 @@ class _Sentinel(redis.sentinel.Sentinel):
         mine = copy.copy(self)
         mine.sentinels = list(self.sentinels)
         try:
-            found = super(_Sentinel, mine).discover_master(service_name)  # type: ignore[no-untyped-call]
+            found = super(_Sentinel, mine).discover_master(service_name)
             self.sentinels = mine.sentinels
             return found
         except redis.sentinel.MasterNotFoundError:  # its text may hold the sentinels' password
@@ -148,7 +148,7 @@ def _query(text: str) -> dict[str, Any]:
 
 def _typed(pairs: list[str]) -> dict[str, Any]:
     try:
-        options = dict(redis.connection.parse_url("redis://?" + "&".join(pairs)))  # type: ignore[no-untyped-call]
+        options = dict(redis.connection.parse_url("redis://?" + "&".join(pairs)))
     except ValueError:
         raise _wrong("an option has a value that it cannot have") from None
     if "ssl" in options:

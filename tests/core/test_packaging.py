@@ -19,7 +19,7 @@ from tests.libraries import environment, library, pip
 from tests.servers import Unavailable
 
 ROOT = Path(__file__).parents[2]
-REDIS = "redis==8.1.0"
+REDIS = "redis==8.2.0"
 LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "*.log")
 
 LOOK = """

@@ -21,7 +21,7 @@ VERSIONS = [
     ("redis", "5.3.1", "hiredis==3.2.1"),
     ("redis", "6.4.0", "hiredis==3.2.1"),
     ("redis", "7.4.1", "hiredis==3.3.0"),
-    ("redis", "8.1.0", "hiredis==3.5.0"),
+    ("redis", "8.2.0", "hiredis==3.5.0"),
     ("valkey", "6.2.0", "libvalkey==4.2.1"),
 ]
 
@@ -32,7 +32,7 @@ def test_a_round(name: str, version: str, accelerator: str, parser: str, every_s
     try:
         folders = [library(f"{name}=={version}")]
         if name == "valkey":
-            folders.append(library("redis==8.1.0"))  # which relet itself imports
+            folders.append(library("redis==8.2.0"))  # which relet itself imports
         if parser == "with":
             folders.append(library(accelerator))
     except Unavailable as reason:
