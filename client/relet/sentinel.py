@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -111,8 +112,9 @@ class _Sentinel(redis.sentinel.Sentinel):
     def discover_master(self, service_name: str) -> Any:
         mine = copy.copy(self)
         mine.sentinels = list(self.sentinels)
+        ask: Callable[[str], Any] = super(_Sentinel, mine).discover_master
         try:
-            found = super(_Sentinel, mine).discover_master(service_name)
+            found = ask(service_name)
             self.sentinels = mine.sentinels
             return found
         except redis.sentinel.MasterNotFoundError:  # its text may hold the sentinels' password
