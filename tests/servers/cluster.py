@@ -83,9 +83,22 @@ class Cluster:
                 return [node.port for node in self.nodes].index(port)
         raise ServerFailed(f"slot {slot} is served by no node")
 
+    def agreed_owner(self, slot: int) -> int:
+        """The same, once every node that runs sees it so: an old message may still unsettle one after a move."""
+        running = [index for index in range(len(self.nodes)) if self._is_up(index)]
+        seen: set[int] = set()
+
+        def agree() -> bool:
+            seen.clear()
+            seen.update(self.owner(slot, seen_by=index) for index in running)
+            return len(seen) == 1
+
+        self._until(agree, f"the nodes to agree on who has slot {slot}")
+        return seen.pop()
+
     def move_slot(self, slot: int, to_index: int) -> None:
         """Moves `slot` and its keys to the master `nodes[to_index]`; returns once every node that runs knows."""
-        source = self.owner(slot)
+        source = self.agreed_owner(slot)
         if source == to_index:
             return
         self.begin_move(slot, to_index)

@@ -67,7 +67,7 @@ class Round:
                 return
 
     def _move_one(self, slot: int) -> None:
-        self._cluster.move_slot(slot, (self._cluster.owner(slot) + 1) % self._cluster.masters)
+        self._cluster.move_slot(slot, (self._cluster.agreed_owner(slot) + 1) % self._cluster.masters)
 
     async def work(self, number: int, pools: list[Driven]) -> None:
         """Now this pool, now that: waits for a resource, or tries to get one, renews it, and gives it back."""
