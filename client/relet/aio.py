@@ -17,6 +17,7 @@ from relet.confirming import confirm_async
 from relet.core import PAGE, PoolCore, Resources
 from relet.events import Event
 from relet.flow import Flow, Progress, run_async
+from relet.lane import Aside
 from relet.lease import HeldLease
 from relet.line import Ask, Attach, Pause, Unreachable
 from relet.model import Grant, Policy, ResourceInfo, Stats
@@ -317,7 +318,7 @@ class AsyncPool(PoolCore[AsyncLease]):
 
     async def _act(self, effect: Any) -> Any:
         if isinstance(effect, Request):
-            return await self._background.finish(self._send(effect))
+            return await self._send(effect)
         if isinstance(effect, Ask):
             return await self._asker.ask(effect)
         if isinstance(effect, Attach):
@@ -330,7 +331,10 @@ class AsyncPool(PoolCore[AsyncLease]):
 
     async def _send(self, request: Request[T]) -> T:
         try:
-            return await self._exchange(request)
+            try:
+                return await self._asker.shared(request)
+            except Aside:
+                return await self._background.finish(self._exchange(request))
         except self._backend.library.response_error as error:
             explained = self._requests.explain(error)
             if explained is error:

@@ -60,14 +60,14 @@ class Library:
         False for one of a cluster or a sentinel, for a subclass that does it its own way, and for one that somebody
         watches (tracing replaces ``execute_command``).
         """
-        library = importlib.import_module(self._name)
-        original = getattr(library, "Valkey" if self._name == "valkey" else "Redis")
+        where = f"{self._name}.asyncio" if is_async(client) else self._name
+        original = getattr(importlib.import_module(where), "Valkey" if self._name == "valkey" else "Redis")
         for method in ("execute_command", "parse_response"):
             sends = getattr(type(client), method, None)
             if sends is not getattr(original, method) or not inspect.isfunction(sends) or method in vars(client):
                 return False
         pool = client.connection_pool
-        return all(kind.__module__ == f"{self._name}.connection" for kind in (type(pool), pool.connection_class))
+        return all(kind.__module__ == f"{where}.connection" for kind in (type(pool), pool.connection_class))
 
     @contextmanager
     def unreachable(self) -> Iterator[None]:

@@ -106,7 +106,7 @@ def lane_of(client: Any, library: Library) -> Lane | None:
     pool = getattr(client, "connection_pool", None)
     if pool is None or not library.is_plain(client) or getattr(client, "connection", None) is not None:
         return None
-    limit = min(CONNECTIONS, getattr(pool, "max_connections", 0) // 16)
+    limit = most_beside(pool)
     if not limit or pool.connection_kwargs.get("credential_provider") is not None:
         return None
     lane = _lanes.get(pool)
@@ -114,3 +114,8 @@ def lane_of(client: Any, library: Library) -> Lane | None:
         kind = pool.connection_class
         lane = _lanes[pool] = Lane(library, kind, plain_options(kind, pool.connection_kwargs), limit)
     return lane
+
+
+def most_beside(pool: Any) -> int:
+    """How many connections may be kept busy beside those that the client uses itself: few, where it may make few."""
+    return int(min(CONNECTIONS, getattr(pool, "max_connections", 0) // 16))

@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 from relet.backend import Backend
 from relet.clock import monotonic
 from relet.flow import run_async
+from relet.lane import Aside
 from relet.lease import HeldLease
 from relet.line import Ask, Line, Pause, Place, Unreachable
 from relet.renewing import OnLost, Renewals, tell
 from relet.requests import Request, Requests
+from relet.sharing import sharing_of
 
 T = TypeVar("T")
 
@@ -69,10 +71,31 @@ class TaskAsker:
         self._explain = requests.explain
         self._send = send
         self._background = background
+        self._sharing = sharing_of(backend.client, backend.library)
+
+    async def shared(self, request: Request[T], seconds: float | None = None) -> T:
+        """Asks along with other tasks. Raises Aside, the client's errors, or asyncio.TimeoutError after ``seconds``."""
+        if self._sharing is None or not self._backend.proven:  # the server was not well when it was asked last
+            raise Aside
+        try:
+            try:
+                reply = await self._sharing.exchange(self._backend.command(request, whole=False), seconds)
+            except self._library.no_script:  # the script did not run: sending it whole cannot do anything twice
+                reply = await self._sharing.exchange(self._backend.command(request, whole=True), seconds)
+        except Aside:
+            raise
+        except Exception:
+            self._backend.failed()
+            raise
+        return request.decode(reply)
 
     async def ask(self, ask: Ask) -> Any:
         try:
-            return await self._background.finish(self._bounded(ask))
+            try:
+                with self._backend.asking():
+                    return await self.shared(ask.request, ask.seconds)
+            except Aside:
+                return await self._background.finish(self._bounded(ask))
         except Unreachable as lost:
             lost.stalled |= self._backend.may_return
             raise
