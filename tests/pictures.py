@@ -10,8 +10,9 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Thread
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, RenderableType
@@ -23,6 +24,7 @@ from relet.cli.watching.looks import Watched
 from relet.cli.watching.picture import picture
 from relet.demo.verdict import Verdict
 from relet.demo.view import LiveView, Snapshot, verdict_lines
+from tests.helpers import eventually
 from tests.servers import Server
 
 FOLDER = Path(__file__).parents[1] / "docker" / "pictures"
@@ -40,6 +42,8 @@ def watch() -> None:
         pool.drain("gpu-15", reason="fan fails, ticket 4711")
         watched = Watched(pool)
         for _ in _busy(pool):
+            watched.take()
+        with _in_line(server, pool, ("sweep@node-2:871", 12), ("eval@node-9:7790", 1)):
             watched.take()
         _save("watch", "relet watch gpu", [picture([watched], WIDTH, HEIGHT)])
         pool.destroy()
@@ -61,6 +65,22 @@ def _busy(pool: Pool) -> Iterator[None]:
             pool.quarantine(held[-1].resource, reason="wants a reboot")
         time.sleep(0.05)
         yield
+
+
+@contextmanager
+def _in_line(server: Server, pool: Pool, *waiters: tuple[str, int]) -> Iterator[None]:
+    """They wait for so many, until there are enough."""
+    with ExitStack() as stack:
+        for owner, count in waiters:
+            own = stack.enter_context(Pool.from_url(server.url, pool.name))
+            before = pool.stats().waiting
+            thread = Thread(target=own.acquire_many, args=(count,), kwargs={"owner": owner})
+            thread.start()
+            stack.callback(thread.join)
+            eventually(lambda before=before: pool.stats().waiting > before, "a waiter")  # type: ignore[misc]
+            time.sleep(0.7)
+        yield
+        pool.add(f"spare-{number}" for number in range(sum(count for _, count in waiters)))
 
 
 def demo() -> None:

@@ -25,7 +25,7 @@ from relet.errors import (
 from relet.events import Event
 from relet.holding import Lease
 from relet.listener import Listener
-from relet.model import Policy, ResourceInfo, Stats
+from relet.model import Policy, ResourceInfo, Stats, Waiter
 from relet.pool import Pool
 
 __version__ = "0.1.0"
@@ -49,6 +49,7 @@ __all__ = [
     "ResourceUnknown",
     "Stats",
     "UnsupportedServer",
+    "Waiter",
     "deploy",
     "deployed",
     "pools",

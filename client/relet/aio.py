@@ -20,7 +20,7 @@ from relet.flow import Flow, Progress, run_async
 from relet.lane import Aside
 from relet.lease import HeldLease
 from relet.line import Ask, Attach, Pause, Unreachable
-from relet.model import Grant, Policy, ResourceInfo, Stats
+from relet.model import Grant, Policy, ResourceInfo, Stats, Waiter
 from relet.names import DEFAULT_NAMESPACE, check_after
 from relet.pool import CONNECTIONS
 from relet.renewing import OnLost
@@ -231,6 +231,10 @@ class AsyncPool(PoolCore[AsyncLease]):
                 yield info
             if not rank:
                 return
+
+    async def waiters(self, limit: int = 100) -> list[Waiter]:
+        """See :meth:`relet.Pool.waiters`."""
+        return await self._run(self._waiters(limit))
 
     async def events(self, after: str | float = "0") -> AsyncIterator[Event]:
         """See :meth:`relet.Pool.events`."""

@@ -12,7 +12,7 @@ from relet.line import Pause
 from relet.model import Policy
 from relet.names import check_destination, check_reason, check_resource, check_timeout, new_token
 from relet.requests import UNKNOWN, Request, Requests
-from relet.waiting import give_up
+from relet.waiting import ask
 
 LOOK_S = 0.5
 """Seconds between two looks of a cleaner that waits: there is nobody in line to be told."""
@@ -67,14 +67,7 @@ class AsideCore(Generic[L]):
         until = None if seconds is None else monotonic() + seconds
         while True:
             token = new_token()
-            asked_at = monotonic()
-            try:
-                grant = yield self._requests.clean(token, ttl_ms, named)
-            except (Exception, GeneratorExit):
-                raise
-            except BaseException:  # cancelled, or interrupted: it may have been granted
-                yield from give_up(self._requests, token, 1)
-                raise
+            grant, asked_at = yield from ask(self._requests, self._requests.clean(token, ttl_ms, named), token, 1)
             if grant is not None:
                 return self._lease(self._requests, grant, token, ttl_ms, lease_end(asked_at, grant.left_ms))
             now = monotonic()

@@ -11,10 +11,11 @@ from relet.clock import lease_end, monotonic
 from relet.errors import PoolExhausted
 from relet.flow import Flow, Progress
 from relet.lease import HeldLease
-from relet.model import Stats
+from relet.model import Stats, Waiter
 from relet.names import (
     check_attributes,
     check_count,
+    check_limit,
     check_namespace,
     check_order,
     check_owner,
@@ -32,7 +33,7 @@ from relet.names import (
 from relet.observing import Asked, Observer, observed
 from relet.replicas import confirmed
 from relet.requests import Requests
-from relet.waiting import Granted, give_up, wait_in_line
+from relet.waiting import Granted, ask, give_up, wait_in_line
 
 Resources = str | Iterable[str] | Mapping[str, Mapping[str, Any] | None]
 
@@ -114,14 +115,7 @@ class PoolCore(AsideCore[L]):
     def _first_free(self, ttl: float | None, owner: str | None) -> Flow[L | None]:
         ttl_ms, named = self._asked(ttl, owner)
         token = new_token()
-        asked_at = monotonic()
-        try:
-            grant = yield self._requests.acquire(token, ttl_ms, named)
-        except (Exception, GeneratorExit):
-            raise
-        except BaseException:  # cancelled, or interrupted: it may have been granted
-            yield from give_up(self._requests, token, 1)
-            raise
+        grant, asked_at = yield from ask(self._requests, self._requests.acquire(token, ttl_ms, named), token, 1)
         if grant is None:
             return None
         ends_at = lease_end(asked_at, grant.left_ms)
@@ -169,14 +163,8 @@ class PoolCore(AsideCore[L]):
         ]
 
     def _ask_once(self, token: str, count: int, ttl_ms: int, owner: bytes) -> Flow[Granted]:
-        asked_at = monotonic()
-        try:
-            answer = yield self._requests.acquire_many(token, ttl_ms, owner, count)
-        except (Exception, GeneratorExit):
-            raise
-        except BaseException:
-            yield from give_up(self._requests, token, count)
-            raise
+        request = self._requests.acquire_many(token, ttl_ms, owner, count)
+        answer, asked_at = yield from ask(self._requests, request, token, count)
         return [(grant, lease_end(asked_at, grant.left_ms)) for grant in answer] if isinstance(answer, list) else []
 
     def _release_many(self, leases: Iterable[L]) -> Flow[None]:
@@ -245,6 +233,10 @@ class PoolCore(AsideCore[L]):
     def _stats(self) -> Flow[Stats]:
         _, stats = yield self._requests.stats()
         return stats  # type: ignore[no-any-return]
+
+    def _waiters(self, limit: int) -> Flow[list[Waiter]]:
+        check_limit(limit)
+        return (yield self._requests.waiters(limit))  # type: ignore[no-any-return]
 
     def _order(self) -> Flow[str | None]:
         order, _ = yield self._requests.stats()

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from relet.flow import Progress, further
 from relet.model import Policy
 from relet.names import _shown, check_attributes, check_destination, check_order, check_pool, check_resource
 from relet.pool import Pool
@@ -74,7 +75,12 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether all is as it shall be."""
-        return not (self.is_new or self.settings or self.added or self.attributes or self.removed)
+        return not (self.is_new or self.settings or self.size)
+
+    @property
+    def size(self) -> int:
+        """How many resources change."""
+        return len(self.added) + len(self.attributes) + len(self.removed)
 
 
 def check(document: object, place: str) -> list[Definition]:
@@ -210,8 +216,11 @@ def _text(attributes: Attributes) -> str:
     return json.dumps(dict(attributes), sort_keys=True)
 
 
-def execute(plan: Plan, pool: Pool) -> None:
+def execute(plan: Plan, pool: Pool, progress: Progress | None = None) -> None:
     """Do what the plan says. The settings come first, so that they hold for what is added.
+
+    Args:
+        progress: called with the number of resources that were changed so far, of ``plan.size``.
 
     Raises:
         ReletError: somebody else made the pool meanwhile, with another order; what was done so far stays.
@@ -224,7 +233,8 @@ def execute(plan: Plan, pool: Pool) -> None:
     ways = {name: changed.new for name, changed in plan.settings.items() if name != "order"}
     if ways:
         pool.set_policy(**ways)
-    if plan.added or plan.attributes:
-        pool.add({**plan.added, **{name: changed.new for name, changed in plan.attributes.items()}})
+    given = {**plan.added, **{name: changed.new for name, changed in plan.attributes.items()}}
+    if given:
+        pool.add(given, progress=progress)
     if plan.removed:
-        pool.remove(plan.removed)
+        pool.remove(plan.removed, progress=further(progress, len(given)))

@@ -19,6 +19,11 @@ Progress = Callable[[int], object]
 """Called after each round trip of a long job, with the number of items done so far."""
 
 
+def further(progress: Progress | None, before: int) -> Progress | None:
+    """The progress of a later part of a job, before which so many items were done."""
+    return progress and (lambda done: progress(before + done))
+
+
 def run(flow: Flow[T], act: Callable[[Any], Any]) -> T:
     """Runs a flow whose effects ``act`` performs.
 

@@ -66,6 +66,19 @@ class ResourceInfo:
 
 
 @dataclass(frozen=True)
+class Waiter:
+    """Who waits in line for a pool, as :meth:`relet.Pool.waiters` shows it. Its token is its own business."""
+
+    owner: str
+    count: int
+    """How many resources it waits for, all or none."""
+    ttl: float
+    """Of the leases that it asks for, in seconds."""
+    waited: float | None
+    """Seconds since it took its place; None where that is not known."""
+
+
+@dataclass(frozen=True)
 class Policy:
     """Where a pool's resources go that come back: ``"free"``, or ``"quarantine"`` for whoever cleans them."""
 

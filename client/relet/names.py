@@ -24,6 +24,8 @@ MAX_RESOURCE_BYTES: Final = 512
 MAX_OWNER_BYTES: Final = 256
 MAX_ATTRIBUTES_BYTES: Final = 65536
 MAX_COUNT: Final = 500
+MAX_WAITERS: Final = 250
+"""So many of a line does a script look at."""
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _TOKEN = re.compile(r"[0-9a-f]{32}")
@@ -179,6 +181,15 @@ def check_count(count: object) -> int:
     if not 1 <= count <= MAX_COUNT:
         raise ValueError(f"1 to {MAX_COUNT} resources can be acquired at once, not {count}")
     return count
+
+
+def check_limit(limit: object) -> int:
+    """How many of a line to list."""
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"a limit is a whole number, not {_shown(limit)}")
+    if not 1 <= limit <= MAX_WAITERS:
+        raise ValueError(f"the first 1 to {MAX_WAITERS} in line can be listed, not {limit}")
+    return limit
 
 
 def check_replicas(count: object) -> int:

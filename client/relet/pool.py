@@ -19,7 +19,7 @@ from relet.flow import Flow, Progress, run
 from relet.holding import CleaningBlock, Lease, LeaseBlock
 from relet.lane import Aside, lane_of
 from relet.line import Ask, Attach, Pause, Unreachable
-from relet.model import Grant, Policy, ResourceInfo, Stats
+from relet.model import Grant, Policy, ResourceInfo, Stats, Waiter
 from relet.names import DEFAULT_NAMESPACE, check_after
 from relet.replicas import Confirm
 from relet.requests import Request, Requests
@@ -211,6 +211,17 @@ class Pool(PoolCore[Lease]):
             yield from page
             if not rank:
                 return
+
+    def waiters(self, limit: int = 100) -> list[Waiter]:
+        """Who waits in line, first come first, as of this instant. One round trip.
+
+        Whoever lost the connection over which it would be told does not show, as it does not count in :meth:`stats`.
+        A cleaner that waits (:meth:`cleaning`) stands in no line.
+
+        Args:
+            limit: how many at most, 1 to 250; whoever is behind the first 250, dead or alive, is not looked at.
+        """
+        return self._run(self._waiters(limit))
 
     def events(self, after: str | float = "0") -> Iterator[Event]:
         """What the pool's log has of lapses, forced releases, adds, removes, quarantines: oldest first, about the last

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from relet.errors import LeaseLost, PoolDamaged, PoolExhausted, ReletError, ResourceUnknown, UnsupportedServer
 from relet.events import Event
 from relet.events import decode as decode_events
-from relet.model import Grant, Policy, ResourceInfo, Stats
+from relet.model import Grant, Policy, ResourceInfo, Stats, Waiter
 from relet.names import Keys, decode_attributes, new_token
 from relet.scripts import Script, script
 
@@ -194,6 +194,10 @@ class Requests:
         """Answers the rank to go on after (0: done), and resources in the order in which they were added."""
         return Request(script("list"), (after, count), _page)
 
+    def waiters(self, limit: int) -> Request[list[Waiter]]:
+        """The first in line, at most 250."""
+        return Request(script("line"), (limit,), _waiters)
+
     def events(self, after: str, count: int) -> Request[list[Event]]:
         """The log's next ``count`` entries, each of one or more events."""
         return Request(script("events"), (after.encode(), count), decode_events)
@@ -300,6 +304,14 @@ def _stats(reply: list[Any]) -> tuple[str, Stats]:
 def _page(reply: list[Any]) -> tuple[int, list[ResourceInfo]]:
     values = iter(reply[1:])
     return int(reply[0]), [_info(*eight) for eight in zip(*[values] * 8, strict=True)]
+
+
+def _waiters(reply: list[Any]) -> list[Waiter]:
+    values = iter(reply)
+    return [
+        Waiter(owner.decode("utf-8", "replace"), count, ttl / 1000, None if waited < 0 else waited / 1000)
+        for count, ttl, waited, owner in zip(*[values] * 4, strict=True)
+    ]
 
 
 def _info(

@@ -44,7 +44,7 @@ def script(verb: str) -> Script:
     return _script(verb, "")
 
 
-LOOKING = ("events", "examine", "list", "stats")
+LOOKING = ("events", "examine", "line", "list", "stats")
 """Verbs that take nothing out of any set: a user who may do no more than look needs no more rights for them."""
 
 

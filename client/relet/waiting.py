@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from typing import Any
+from typing import Any, TypeVar
 
 from relet.clock import lease_end, monotonic
 from relet.line import ANSWER_S, CONNECT_S, RETRY_S, Ask, Attach, Detach, Effect, Line, Pause, Unreachable
 from relet.model import Grant
 from relet.observing import Asked
-from relet.requests import Requests
+from relet.requests import Request, Requests
+
+T = TypeVar("T")
 
 STALE = 7
 """Failures at the first contact that idle connections may explain, a client's and a pool's own."""
@@ -116,6 +118,22 @@ class _Wait:
     def _within(self, seconds: float) -> float:
         """So many, but not much longer than there is left to wait."""
         return seconds if self._ends_at is None else min(seconds, max(0.0, self._ends_at - monotonic()) + ANSWER_S)
+
+
+def ask(requests: Requests, request: Request[T], token: str, count: int) -> Generator[Effect, Any, tuple[T, float]]:
+    """Sends a request for ``count`` leases; the answer, and when it was sent, on this machine's steady clock.
+
+    Whoever is cancelled or interrupted meanwhile may have been granted them: they are given up.
+    """
+    asked_at = monotonic()
+    try:
+        answer = yield request
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException:
+        yield from give_up(requests, token, count)
+        raise
+    return answer, asked_at
 
 
 def give_up(requests: Requests, token: str, count: int) -> Generator[Effect, Any, None]:

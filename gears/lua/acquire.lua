@@ -72,10 +72,13 @@ elseif order and count > 1 and count > call('ZCARD', root .. ':resources') then
 elseif not channel then
   return 0
 end
-local waiters = root .. ':waiters'
-if not call('ZSCORE', waiters, token) then
+-- @include waiters
+local since
+if call('ZSCORE', waiters, token) then -- it asks again, over another channel, and keeps its place and its time
+  since = select(5, waiter(call('HGET', root, 'w:' .. token)))
+else
   call('ZADD', waiters, call('HINCRBY', root, 'arrivals', '1'), token)
   call('HINCRBY', root, 'waiting', '1')
 end
-call('HSET', root, 'w:' .. token, count .. ' ' .. ttl .. ' ' .. channel .. ' ' .. owner)
+call('HSET', root, 'w:' .. token, table.concat({ count, ttl, channel, since or millis, owner }, ' '))
 return 'wait ' .. nearest() .. ' ' .. millis

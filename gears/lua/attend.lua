@@ -18,6 +18,10 @@ sweep(100)
 hand_off(100)
 local answer = { nearest(), millis }
 for i = 2, #ARGV, 2 do
-  answer[#answer + 1] = mine(ARGV[i], tonumber(ARGV[i + 1])) or (call('ZSCORE', waiters, ARGV[i]) and 1 or 0)
+  local granted = mine(ARGV[i], tonumber(ARGV[i + 1]))
+  if type(granted) == 'table' then
+    granted = 0 -- damage: it asks again, and is told
+  end
+  answer[#answer + 1] = granted or (call('ZSCORE', waiters, ARGV[i]) and 1 or 0)
 end
 return answer

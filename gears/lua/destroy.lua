@@ -38,7 +38,9 @@ for _, part in ipairs(sets) do
     if part == ':leased' then
       local record = call('HGET', gone, 'r:' .. name)
       fields[#fields + 1] = 'r:' .. name
-      fields[#fields + 1] = record and 't:' .. string.match(record, '^%S*')
+      if record then
+        fields[#fields + 1] = 't:' .. string.match(record, '^%S*')
+      end
       if not call('ZSCORE', leased, name) then -- else a pool made anew has leased it
         call('DEL', tracking .. name)
       end

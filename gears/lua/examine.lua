@@ -14,6 +14,7 @@
 --      the highest rank, granted, lapsed, attributes, fence, `doubt` (repair.lua says what that is), each "" if missing
 -- @include pool
 -- @include facts
+-- @include waiters
 
 local part = ARGV[2]
 if part == 'pool' then
@@ -53,8 +54,8 @@ end
 for i = 1, #names do
   local name = names[i]
   if part == ':waiters' then
-    if not call('HGET', root, 'w:' .. name) then
-      add(name, { 'error', 'waits, but the record for what is missing' })
+    if not waiter(call('HGET', root, 'w:' .. name)) then
+      add(name, { 'error', 'waits, but the record for what is missing or wrong' })
     end
   elseif part == ':attributes' then
     if not call('ZSCORE', resources, name) then
@@ -64,7 +65,7 @@ for i = 1, #names do
     add(name, faults(facts(name)))
   else
     local kind, rest = string.sub(name, 1, 2), string.sub(name, 3)
-    if kind == 'w:' and not call('ZSCORE', root .. ':waiters', rest) then
+    if kind == 'w:' and not call('ZSCORE', waiters, rest) then
       add(rest, { 'error', 'has the record of a waiter, but is not in the line' })
     elseif kind == 't:' then
       local of = string.match(call('HGET', root, name), '^%S+ (.*)$') or ''

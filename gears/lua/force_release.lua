@@ -40,11 +40,7 @@ local token = holder(name) or ''
 local held = call('HGET', root, 't:' .. token)
 local home = held and string.match(held, '^[^%s*]+') or call('ZSCORE', root .. ':resources', name) or 0
 local record = call('HGET', root, 'r:' .. name) or ''
-if call('HGET', root, 'policy') and (tonumber(home) or home == 'lru' or home == 'random') then
-  home = 'held' -- whoever was robbed has cleaned nothing
-  call('HSET', root, 'q:' .. name, 'quarantine 0 taken by force: ' .. (string.match(record, '^%S+ %S+ %S+ (.*)$') or ''))
-end
-end_lease(name, home, token)
+end_lease(name, home, token, call('HGET', root, 'policy'), 'force', 'taken by force: ')
 log('force', name, millis .. ' ' .. (string.match(record, '^%S+ (.*)$') or '0 0 '))
 hand_off(32)
 remember('f:', token, tonumber(deadline))

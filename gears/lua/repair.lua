@@ -21,6 +21,7 @@
 -- @include settle
 -- @include fence
 -- @include log
+-- @include waiters
 
 local part, seed = ARGV[2], ARGV[6]
 local answer = { '0' }
@@ -83,7 +84,6 @@ local function finish()
   local had, has = call('HGET', root, 'total') or '0', string.format('%d', call('ZCARD', resources))
   set_if_wrong('total', has, tonumber(had) and tonumber(had) > tonumber(has) and
     tonumber(had) - has .. ' resources are in no key any more: add them again' or 'the total is ' .. has .. ' now')
-  local waiters = root .. ':waiters'
   if (call('HGET', root, 'waiting') or '0') ~= tostring(call('ZCARD', waiters)) then
     set_if_wrong('waiting', string.format('%d', call('ZCARD', waiters)))
   end
@@ -254,7 +254,7 @@ end
 -- A field of the root that speaks of a lease or a waiter.
 local function mend_field(field)
   local kind, rest = string.sub(field, 1, 2), string.sub(field, 3)
-  if kind == 'w:' and not call('ZSCORE', root .. ':waiters', rest) then
+  if kind == 'w:' and not call('ZSCORE', waiters, rest) then
     call('HDEL', root, field)
     mended(rest, 'does not wait')
   elseif kind == 't:' then
@@ -285,8 +285,9 @@ for i = 1, #names do
   if part == '' then
     mend_field(name)
   elseif part == ':waiters' then
-    if not call('HGET', root, 'w:' .. name) then
-      call('ZREM', root .. ':waiters', name)
+    if not waiter(call('HGET', root, 'w:' .. name)) then
+      call('HDEL', root, 'w:' .. name)
+      call('ZREM', waiters, name)
       mended(name, 'does not wait: it asks again')
     end
   elseif part == ':attributes' then

@@ -28,7 +28,7 @@ return {
   call('ZCARD', root .. ':resources') - gone,
   call('ZCARD', free) + overdue - gone - aside,
   held - overdue,
-  alive(),
+  count_alive(),
   call('ZCARD', root .. ':quarantined') + aside,
   granted,
   granted - lapsed - held,

@@ -132,12 +132,12 @@ def test_status_and_pools(run: Command, pool: Pool, make_pool: Callable[..., Poo
     pool.acquire()
     make_pool(name="cpu", namespace=namespace).add("x")
     status = run("status", "gpu", "--json").json
-    assert list(status) == ["pool", "order", *STATS]
-    assert list(status.values()) == ["gpu", "rank", 3, 2, 1, 0, 0, 1, 0, 0]
+    assert list(status) == ["pool", "order", *STATS, "longest_wait", "waiters"]
+    assert list(status.values()) == ["gpu", "rank", 3, 2, 1, 0, 0, 1, 0, 0, None, []]
     assert [one["pool"] for one in run("status", "--json").json] == ["cpu", "gpu"]
     assert run("status", "--json").json[1] == status
     head, cpu, gpu = (line.split() for line in run("status").out.splitlines())
-    assert head == ["POOL", "ORDER", *(name.upper() for name in STATS)]
+    assert head == ["POOL", "ORDER", *(name.upper() for name in STATS), "LONGEST", "WAIT"]
     assert (cpu[:4], gpu[:5]) == (["cpu", "rank", "1", "1"], ["gpu", "rank", "3", "2", "1"])
     assert run("status", "gpu").out.splitlines()[1].split() == ["order", "rank"]
     assert run("pools", "--json").json == ["cpu", "gpu"]

@@ -98,3 +98,22 @@ def test_a_terminal_shows_the_progress_of_a_long_job(server: Server, pool: Pool,
     assert "adding" in out
     assert "3000/3000" in out
     assert "added 3000 resources" in out
+
+
+def test_a_terminal_shows_the_progress_of_an_apply(server: Server, pool: Pool, tmp_path: Path) -> None:
+    """Over all pools, and all that is added, changed and removed; and none where a program reads along."""
+    pool.add({**dict.fromkeys(map(str, range(500))), "changed": {"a": 1}})
+    wanted = {"changed": {"a": 2}, **{f"new-{number}": None for number in range(1000)}}
+    source = tmp_path / "pools.json"
+    source.write_text(json.dumps({"pools": {"gpu": {"resources": wanted}, "cpu": {"resources": ["x"]}}}))
+    place = ("--url", server.url, "--namespace", pool.namespace)
+    code, out = on_a_terminal("apply", str(source), "--prune", *place, columns=80)
+    assert (code, pool.stats().total) == (0, 1001)
+    assert "applying" in out
+    assert "1502/1502" in out
+    assert out.rstrip().endswith("done")
+    pool.remove(wanted)
+    code, out = on_a_terminal("apply", str(source), "--json", *place, columns=80)
+    assert (code, pool.stats().total) == (0, 1001)
+    assert json.loads(out)["applied"] is True
+    Pool(pool._client, "cpu", namespace=pool.namespace).destroy()

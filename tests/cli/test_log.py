@@ -6,6 +6,7 @@ import json
 import re
 import signal
 from datetime import datetime, timezone
+from typing import Any
 
 import pytest
 import redis
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.parametrize("spec", ["valkey-9.1"], indirect=True, scop
 NASTY = "[bold]fan\u202e"
 
 
-def kinds(out: str) -> list[str]:
-    return [json.loads(line)["kind"] for line in out.splitlines()]
+def kinds(events: list[dict[str, Any]]) -> list[str]:
+    return [event["kind"] for event in events]
 
 
 def test_what_happened(run: Command, pool: Pool) -> None:
@@ -44,19 +45,19 @@ def test_what_happened(run: Command, pool: Pool) -> None:
     assert aside.endswith("  quarantine  r-07: [bold]fan\\u202e")
     assert removed.endswith("  remove      r-08")
 
-    lines = [json.loads(line) for line in run("log", "gpu", "--json").out.splitlines()]
-    assert [line["kind"] for line in lines] == ["add", "lapse", "force", "quarantine", "remove"]
-    assert (lines[0]["count"], len(lines[0]["resources"])) == (60, 50)
-    assert (lines[1]["owner"], lines[2]["fence"], lines[3]["reason"]) == ("me", lease.fence, NASTY)
+    events = run("log", "gpu", "--json").json
+    assert kinds(events) == ["add", "lapse", "force", "quarantine", "remove"]
+    assert (events[0]["count"], len(events[0]["resources"])) == (60, 50)
+    assert (events[1]["owner"], events[2]["fence"], events[3]["reason"]) == ("me", lease.fence, NASTY)
 
 
 def test_since(run: Command, pool: Pool) -> None:
     pool.add("a")
     (first,) = pool.events()
-    assert kinds(run("log", "gpu", "--json", "--since", "1h").out) == ["add"]
-    assert run("log", "gpu", "--json", "--since", "0s").out == ""
+    assert kinds(run("log", "gpu", "--json", "--since", "1h").json) == ["add"]
+    assert run("log", "gpu", "--json", "--since", "0s").json == []
     exactly = datetime.fromtimestamp(first.at, timezone.utc).isoformat().replace("+00:00", "Z")
-    assert kinds(run("log", "gpu", "--json", "--since", exactly).out) == ["add"]
+    assert kinds(run("log", "gpu", "--json", "--since", exactly).json) == ["add"]
     assert run("log", "gpu", "--since", "2999-01-01").out == ""
     assert "not 'yesterday'" in failed(run("log", "gpu", "--since", "yesterday"), 2)
     assert "there is no pool 'none'" in failed(run("log", "none"), 1)
@@ -74,7 +75,7 @@ def test_follow(runs: Runs, pool: Pool, number: int) -> None:
     process.send_signal(number)
     ended = runs.ended(process)
     assert (ended.code, ended.err) == (0, "")
-    assert kinds(ended.out) == ["add", "add", "drain"]
+    assert kinds([json.loads(line) for line in ended.out.splitlines()]) == ["add", "add", "drain"], "an object a line"
 
 
 def test_the_servers_clock(client: redis.Redis) -> None:

@@ -144,10 +144,12 @@ def test_a_release_goes_to_the_first_in_line(pool: Pool, place: Place) -> None:
     held = lease_all(pool, 2)
     several, both = in_line(place, pool, lambda own: own.acquire_many(2, 60, timeout=30))
     single, one = in_line(place, pool, lambda own: own.acquire(60, timeout=30))
+    assert [one.count for one in pool.waiters()] == [2, 1]
     held[0].release()
     held[1].release()
     several.join()
     assert pool.stats().waiting == 1, "who wants several was not passed over"
+    assert [one.count for one in place.same(pool).waiters()] == [1]
     pool.release_many(both[0])  # type: ignore[arg-type]
     single.join()
     assert one[0].resource == "r1"  # type: ignore[attr-defined]

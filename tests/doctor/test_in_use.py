@@ -113,6 +113,23 @@ def damage(rng: random.Random, client: redis.Redis, root: str, name: str) -> Non
         client.hset(root, f"t:{rng.randbytes(16).hex()}", f"7 {name}")
 
 
+@pytest.mark.parametrize("record", [None, b"", b"1 5000 channel", b"all 5000 channel 1700000000000 me"])
+def test_a_waiter_without_a_record_that_makes_sense(pool: Pool, client: redis.Redis, record: bytes | None) -> None:
+    """One that was written before records told a time is in order."""
+    pool.add("r1")
+    root = root_of(pool, client)
+    client.zadd(f"{root}:waiters", {"1" * 32: 1, "2" * 32: 2})
+    client.hset(root, mapping={"waiting": 2, "arrivals": 2, "w:" + "1" * 32: "1 5000 channel me"})
+    if record is not None:
+        client.hset(root, "w:" + "2" * 32, record)  # type: ignore[arg-type]
+    (finding,) = examined(pool)
+    assert "2" * 32 in finding.what
+    assert "missing or wrong" in finding.what
+    assert any("asks again" in what for what in mended(pool))
+    sound(pool)
+    assert client.hget(root, "w:" + "2" * 32) is None
+
+
 def test_tracking_keys(pool: Pool, client: redis.Redis) -> None:
     """They are signals: what is wrong with one is a warning, and mended."""
     state = mixed(pool)

@@ -56,8 +56,10 @@ def lease(name: str, number: int, home: str = "1") -> dict[str, str]:
     return {f"t:{token(number)}": f"{home} {name}", f"r:{name}": f"{token(number)} 1699999999999999 <T-60000> me"}
 
 
-def waiter(number: int, channel: str, count: int = 1, ttl: int = 5000, owner: str = "who waits") -> dict[str, str]:
-    return {f"w:{token(number)}": f"{count} {ttl} <wake>:{channel} {owner}"}
+def waiter(
+    number: int, channel: str, count: int = 1, ttl: int = 5000, owner: str = "who waits", since: str = "<T-9000> "
+) -> dict[str, str]:
+    return {f"w:{token(number)}": f"{count} {ttl} <wake>:{channel} {since}{owner}"}
 
 
 def ranks(*names: str) -> dict[str, str]:
@@ -133,19 +135,24 @@ def _served(
     )
 
 
-def _granted(number: int, name: str, fence: str, lease_number: int = 1, home: str = "1") -> dict[str, str]:
+def _granted(
+    number: int, name: str, fence: str, lease_number: int = 1, home: str = "1", owner: str = "who waits"
+) -> dict[str, str]:
     own = token(number, lease_number)
-    return {f"t:{own}": f"{home} {name}", f"r:{name}": f"{own} {fence} <E+0> who waits"}
+    return {f"t:{own}": f"{home} {name}", f"r:{name}": f"{own} {fence} <E+0> {owner}"}
 
 
-def _one_served(name: str, fence_before: str, fence: str, *, order: str = "rank") -> Vector:
+def _one_served(
+    name: str, fence_before: str, fence: str, *, order: str = "rank", owner: str = "who waits", since: str = "<T-9000> "
+) -> Vector:
     fields = {"waiting": "0", "lapsed": "1", "fence": fence, "granted": "8"}
+    granted = _granted(9, "r1", fence, home="1" if order == "rank" else order, owner=owner)
     return _served(
         name,
-        waiter(9, "1"),
+        waiter(9, "1", owner=owner, since=since),
         {token(9): "1"},
         {
-            "": {**root(1, order), **fields, **_granted(9, "r1", fence, home="1" if order == "rank" else order)},
+            "": {**root(1, order), **fields, **granted},
             "leased": {"r1": "<E+5000>"},
             "lease:r1": (token(9), "<E+5000>"),
         },
@@ -207,6 +214,17 @@ def _queues() -> list[Vector]:
             "the dead are passed over",
             two | waiter(8, "dead"),
             {token(8): "3", token(9): "4", "no record": "3.5", token(10): "5"},
+            {
+                "": {**root(1, waiting="1"), **served_first, **waiter(10, "2"), **_granted(9, "r1", "<F+0>")},
+                "waiters": {token(10): "5"},
+                **first,
+            },
+            (("<wake>:1", f"{token(9)} <F+0> <E+5000> 5000 r1"), ("<wake>", "next 5000")),
+        ),
+        _served(
+            "a waiter's record that makes no sense",
+            two | {f"w:{token(8)}": "several 5000 <wake>:1 <T-9000> who waits"},
+            {token(8): "3", token(9): "4", token(10): "5"},
             {
                 "": {**root(1, waiting="1"), **served_first, **waiter(10, "2"), **_granted(9, "r1", "<F+0>")},
                 "waiters": {token(10): "5"},
@@ -455,6 +473,10 @@ VECTORS = (
     _one_served("a fence near 2^63", "9223372036854775806", "9223372036854775807"),
     _one_served("the clock behind the fence", "<U+3600000000>", "<U+3600000001>"),
     _one_served("served by lru", "1700000000000000", "<F+0>", order="lru"),
+    _one_served("a waiter of a client that tells no time", "99", "<F+0>", since=""),
+    _one_served("such a waiter, whose owner begins with digits", "99", "<F+0>", since="", owner="12 monkeys"),
+    _one_served("a waiter whose owner is a number", "99", "<F+0>", owner="1700000000000 and more"),
+    _one_served("a waiter without an owner", "99", "<F+0>", owner=""),
     *_damaged(),
     *_others(),
 )

@@ -95,6 +95,10 @@ OTHERS: dict[str, tuple[Callable[[Pool], object], type[Exception], str]] = {
     "order": (lambda pool: pool.add("r1", order="fifo"), ValueError, "rank, lru, random.*'fifo'"),
     "order case": (lambda pool: pool.set_order("LRU"), ValueError, "rank, lru, random.*'LRU'"),
     "order none": (lambda pool: pool.set_order(None), ValueError, "rank.*None"),  # type: ignore[arg-type]
+    "limit none at all": (lambda pool: pool.waiters(0), ValueError, "1 to 250.*0"),
+    "limit large": (lambda pool: pool.waiters(limit=251), ValueError, "1 to 250.*251"),
+    "limit float": (lambda pool: pool.waiters(1.0), TypeError, "limit.*1.0"),  # type: ignore[arg-type]
+    "limit bool": (lambda pool: pool.waiters(True), TypeError, "limit.*True"),
     "token short": (lambda pool: pool.renew("abc"), ValueError, "32 hexadecimal.*'abc'"),
     "token case": (lambda pool: pool.release("A" * 32), ValueError, "32 hexadecimal.*'AAA"),
     "token newline": (lambda pool: pool.release("a" * 32 + "\n"), ValueError, "32 hexadecimal"),

@@ -46,6 +46,7 @@ def whole_round(url: str, name: str) -> None:
     with Pool.from_url(url, name, username=USER, password=PASSWORD) as pool:
         assert pool.add({"r1": {"size": 1}, "r2": None, "r3": None}) == 3
         assert pool.stats().total == 3
+        assert pool.waiters() == []
         first = pool.try_acquire()
         assert first is not None
         first.renew(20)
@@ -89,6 +90,7 @@ def waiting_round(url: str, name: str, admin: redis.Redis) -> None:
             waiter = asyncio.create_task(pool.acquire(ttl=60, timeout=30))
             await asyncio.to_thread(eventually, lambda: watch.stats().waiting == 1 or waiter.done(), "a waiter")
             if not waiter.done():
+                assert [one.count for one in await pool.waiters()] == [1]
                 await held.release()
             lease = await waiter
             await lease.renew()

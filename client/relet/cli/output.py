@@ -152,9 +152,9 @@ def _rich_pages(columns: Sequence[Column], pages: Iterable[list[list[str]]], hea
 
 
 @contextmanager
-def progress(total: int, what: str) -> Iterator[Callable[[int], object] | None]:
+def progress(total: int, what: str, *, quiet: bool = False) -> Iterator[Callable[[int], object] | None]:
     """A bar on the terminal for a long job; its callback takes the number of items done so far."""
-    if total < LONG_JOB or not sys.stderr.isatty():
+    if quiet or total < LONG_JOB or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console

@@ -19,6 +19,7 @@ While the front is stopped (Ctrl-Z), the keeper goes on renewing. ``relet clean`
     terminal     whose terminal it is
     inbox        signals, as something to wait for
     deadline     until when the command may run, as the keeper told the front
+    shared       what front and keeper both have
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from relet.running.front import Front
 from relet.running.inbox import PASSED_ON
 from relet.running.keeper import Keeper
 from relet.running.preparing import CannotRun, Job, find
+from relet.running.shared import Shared
 from relet.running.terminal import Terminal
 
 __all__ = ["CannotRun", "Job", "run"]
@@ -66,19 +68,19 @@ def run(job: Job, open_pool: Callable[[], Pool], complain: Callable[[str], objec
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     ours, theirs = socket.socketpair()
-    until = Deadline()
+    shared = Shared(job, Deadline(), terminal, complain)
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # inherited; the system would keep no child's exit code
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # none may come before there is somebody to take it
     pid = os.fork()
     if pid:
         theirs.close()
-        with Front(pid, ours, until, terminal, job, complain) as front:
+        with Front(pid, ours, shared) as front:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             return front.attend()
     ours.close()
     os.setpgid(0, 0)
-    keeper = Keeper(theirs, until, terminal, job, complain)
+    keeper = Keeper(theirs, shared)
     keeper.listen()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return keeper.keep(open_pool)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from socket import socket
 
 from relet.clock import monotonic
-from relet.running.deadline import Deadline
 from relet.running.inbox import PASSED_ON, Inbox
-from relet.running.preparing import Job
-from relet.running.terminal import Terminal
+from relet.running.shared import Shared
 
 ERROR = 1
 LOST = 76
@@ -29,27 +26,16 @@ class Front:
     If the keeper is killed, or does not get to run, the command ends here, before the deadline that it told last.
     """
 
-    def __init__(
-        self,
-        keeper: int,
-        link: socket,
-        until: Deadline,
-        terminal: Terminal | None,
-        job: Job,
-        complain: Callable[[str], object],
-    ) -> None:
+    def __init__(self, keeper: int, link: socket, shared: Shared) -> None:
         self._keeper = keeper
         self._link = link
-        self._terminal = terminal
-        self._job = job
-        self._complain = complain
+        self._job, self._until, self._terminal, self._complain = shared
         self._inbox = Inbox()
         self._heard = b""
         self._group = 0
         """The command's process group, while it runs."""
-        self._until = until
         self._warned_at: float | None = None
-        self._lends = terminal is not None and terminal.shared
+        self._lends = self._terminal is not None and self._terminal.shared
         self._typed: int | None = None
         """What the command died of that had been typed at the terminal."""
 

@@ -21,18 +21,15 @@ from relet.names import check_reason
 from relet.pool import Pool
 from relet.requests import Requests
 from relet.running.child import Child
-from relet.running.deadline import Deadline
 from relet.running.inbox import ENDING, PASSED_ON, Inbox
 from relet.running.preparing import Job, arguments, environment
-from relet.running.terminal import Terminal
+from relet.running.shared import Shared
 
 LOST = 76
 LOOKS = 6
 """How often within a ttl the leases are looked at, and the front is told how long they last."""
 SLACK_S = 0.5
 """How long after the end of a grace the front waits before it kills in the keeper's place."""
-
-
 GIVE_BACK_S = 3.0
 """For how long a server that does not answer is asked to take the leases back."""
 
@@ -48,19 +45,9 @@ class _Interrupted(BaseException):
 class Keeper:
     """Waits for the leases, renews them while the command runs, ends it where it has to, gives them back."""
 
-    def __init__(
-        self,
-        link: socket,
-        until: Deadline,
-        terminal: Terminal | None,
-        job: Job,
-        complain: Callable[[str], object],
-    ) -> None:
+    def __init__(self, link: socket, shared: Shared) -> None:
         self._link = link
-        self._until = until
-        self._terminal = terminal
-        self._job = job
-        self._complain = complain
+        self._job, self._until, self._terminal, self._complain = shared
         self._front_group = os.getpgid(os.getppid())
         self._inbox = Inbox()
         self._is_waiting = True

@@ -1,6 +1,7 @@
 -- @include grant_many
 -- @include lease
 -- What a request was granted and still holds, as grant texts; nil if nothing. A resend is answered with it.
+-- An error if the record of such a lease is gone: nobody knows its fence.
 local function mine(token, count)
   local texts = {}
   for i = 1, count do
@@ -8,7 +9,10 @@ local function mine(token, count)
     if held then
       local _, name, deadline = find(held)
       if live(deadline) then
-        local fence = string.match(call('HGET', root, 'r:' .. name), '^%S+ (%S+)')
+        local fence = string.match(call('HGET', root, 'r:' .. name) or '', '^%S+ (%S+)')
+        if not fence then
+          return redis.error_reply('RELETDAMAGED ' .. root .. ' lacks r:' .. name)
+        end
         texts[#texts + 1] = grant_text(fence, deadline, deadline - now, name, true)
       end
     end

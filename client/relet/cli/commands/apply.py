@@ -12,6 +12,8 @@ from relet.cli.connection import Session
 from relet.cli.documents import read_document
 from relet.cli.options import global_options, pass_session
 from relet.definitions import Plan, check, execute, look, plan
+from relet.flow import further
+from relet.pool import Pool
 
 SHOWN = 20
 """Names of one kind that a plan for people lists."""
@@ -48,12 +50,19 @@ def apply(session: Session, file: str, dry_run: bool, prune: bool) -> None:
         for line in _lines([todo for todo, _ in plans]):
             output.say(line)
     if not dry_run:
-        for todo, pool in plans:
-            execute(todo, pool)
+        _execute(plans, quiet=session.json)
     if session.json:
         output.print_json({"applied": not dry_run, "pools": [_as_json(todo) for todo, _ in plans]})
     elif any(not todo.is_empty for todo, _ in plans):
         output.say("nothing was changed: this is a dry run" if dry_run else "done")
+
+
+def _execute(plans: Sequence[tuple[Plan, Pool]], quiet: bool) -> None:
+    done = 0
+    with output.progress(sum(todo.size for todo, _ in plans), "applying", quiet=quiet) as progress:
+        for todo, pool in plans:
+            execute(todo, pool, further(progress, done))
+            done += todo.size
 
 
 def _lines(plans: Sequence[Plan]) -> Iterator[str]:

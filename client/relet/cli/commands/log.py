@@ -37,15 +37,19 @@ NAMED = 5
 def log(session: Session, pool: str, follow: bool, since: str | None) -> None:
     """Print what happened to POOL: lapses, resources taken by force, kept aside, added, removed.
 
-    Oldest first; the server keeps about the last 2,000 entries, and none of plain leases and their ends. With --json,
-    it is an object a line.
+    Oldest first; the server keeps about the last 2,000 entries, and none of plain leases and their ends. With --json
+    as one array; with --json and --follow, which has no end, as an object a line.
     """
     target = session.existing_pool(pool)
     after: str | float = "0" if since is None else moment(since, server_time(session.client()))
     if follow:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+    events = _events(target, after, follow)
     try:
-        for event in _events(target, after, follow):
+        if session.json and not follow:
+            output.print_array(map(_as_json, events))
+            return
+        for event in events:
             _print(session, event)
     except KeyboardInterrupt:
         if not follow:

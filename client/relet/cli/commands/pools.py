@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -10,15 +10,15 @@ import click
 import redis
 
 from relet.catalogue import pools as catalogue
-from relet.cli import output
+from relet.cli import output, waiters
 from relet.cli.connection import Session, order_and_stats
 from relet.cli.errors import ERROR, report
 from relet.cli.options import global_options, pass_session
 from relet.errors import ReletError
-from relet.model import Stats
+from relet.model import Stats, Waiter
 
 _NEXT_CALL = "lapsed leases come back at the next call"
-COUNTS = [field.name for field in fields(Stats)]
+COUNTS = [*(field.name for field in fields(Stats)), "longest_wait"]
 
 
 @click.command()
@@ -41,7 +41,8 @@ def pools(session: Session) -> None:
 def status(session: Session, pool: str | None) -> None:
     """Count what is free, leased and waited for in POOL, or in every pool.
 
-    A lapsed lease counts as free, whether or not it was reclaimed yet.
+    A lapsed lease counts as free, whether or not it was reclaimed yet. With --json, waiters has the first 100 in line,
+    and longest_wait is in seconds, null without waiters.
     """
     if pool is not None:
         _status_of_one(session, pool)
@@ -52,12 +53,8 @@ def status(session: Session, pool: str | None) -> None:
     if session.json:
         output.print_array(every)
     else:
-        columns = [
-            output.Column("POOL"),
-            output.Column("ORDER"),
-            *(output.Column(count.upper(), right=True) for count in COUNTS),
-        ]
-        output.print_table(columns, ([str(value) for value in counts.values()] for counts in every))
+        columns = [output.Column("POOL"), output.Column("ORDER"), *map(_column, COUNTS)]
+        output.print_table(columns, (_cells(one) for one in every))
         _say_what_is_missing(session)
     ctx.exit(ctx.meta.get("relet.failed", 0))
 
@@ -67,13 +64,20 @@ def _status_of_one(session: Session, name: str) -> None:
     order, stats = order_and_stats(pool)
     if order is None:
         raise session.no_pool(name)
-    counts = asdict(stats)
+    line = waiters.first_in_line(pool, stats)
     if session.json:
-        output.print_json({"pool": name, "order": order, **counts})
-    else:
-        output.print_fields(
-            [("pool", name), ("order", order), *((count, str(number)) for count, number in counts.items())]
-        )
+        output.print_json(_described(name, order, stats, line))
+        return
+    counts = {
+        **{count: str(number) for count, number in asdict(stats).items()},
+        "waiting": waiters.waiting(stats, line),
+    }
+    output.print_fields([("pool", name), ("order", order), *counts.items()])
+
+
+def _described(name: str, order: str | None, stats: Stats, line: Sequence[Waiter]) -> dict[str, Any]:
+    counts = {"pool": name, "order": order, **asdict(stats)}
+    return {**counts, "longest_wait": waiters.longest_wait(line), "waiters": waiters.as_json(line)}
 
 
 def _say_what_is_missing(session: Session) -> None:
@@ -93,16 +97,27 @@ def _say_what_is_missing(session: Session) -> None:
         output.say(f"no function is deployed for this namespace: {_NEXT_CALL} (relet deploy)")
 
 
+def _column(count: str) -> output.Column:
+    return output.Column(count.upper().replace("_", " "), right=True)
+
+
+def _cells(status: Mapping[str, Any]) -> list[str]:
+    longest = {"longest_wait": output.duration(status["longest_wait"])}
+    return [str(value) for key, value in {**status, **longest}.items() if key != "waiters"]
+
+
 def _every(session: Session, ctx: click.Context) -> Iterator[dict[str, Any]]:
     """The status of each pool; one that cannot be counted is reported, and the others go on."""
     for name in sorted(catalogue(session.client(), session.namespace)):
+        pool = session.pool(name)
         try:
-            order, stats = order_and_stats(session.pool(name))
+            order, stats = order_and_stats(pool)
+            line = waiters.first_in_line(pool, stats)
         except (ReletError, redis.ResponseError) as error:
             report(error, session.url)
             ctx.meta["relet.failed"] = ERROR
             continue
-        yield {"pool": name, "order": order, **asdict(stats)}
+        yield _described(name, order, stats, line)
 
 
 @click.command()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from relet.cli import output
+from relet.cli import output, waiters
 from relet.cli.connection import Session
 from relet.cli.inputs import FORMATS, Names, read_names
 from relet.cli.options import global_options, pass_session
@@ -91,7 +91,7 @@ def add(
         _settle_order(target, order, set_order)
     added = 0
     if given or not set_order:
-        with output.progress(len(given), "adding") as progress:
+        with output.progress(len(given), "adding", quiet=session.json) as progress:
             added = target.add(given, order=order, progress=progress)
     if session.json:
         output.print_json({"pool": pool, "added": added, **({"order": set_order} if set_order else {})})
@@ -127,7 +127,7 @@ def remove(session: Session, pool: str, names: tuple[str, ...], from_file: str |
         raise click.UsageError("name the resources to remove, or give --from-file")
     given = _given(names, from_file, form)
     target = session.existing_pool(pool)
-    with output.progress(len(given), "removing") as progress:
+    with output.progress(len(given), "removing", quiet=session.json) as progress:
         removed = target.remove(list(given), progress=progress)
     if session.json:
         output.print_json({"pool": pool, "removed": removed})
@@ -138,19 +138,36 @@ def remove(session: Session, pool: str, names: tuple[str, ...], from_file: str |
 
 @click.command()
 @click.argument("pool")
+@click.option("--waiting", is_flag=True, help="List who waits for POOL, and no resources; with --json, too.")
 @global_options()
 @pass_session
-def ls(session: Session, pool: str) -> None:
-    """List the resources of POOL: which are free, and who holds the others until when.
+def ls(session: Session, pool: str, waiting: bool) -> None:
+    """List the resources of POOL: which are free, and who holds the others until when; below them, who waits.
 
-    FOR: how long it has been leased, or kept aside. LEFT: until the lease lapses. NOTE: why it is kept aside, or what
-    becomes of it when it comes back.
+    FOR: how long it has been leased, kept aside, or waited for. LEFT: until the lease lapses. NOTE: why it is kept
+    aside, or what becomes of it when it comes back. COUNT: for how many resources a waiter waits, all or none.
+
+    The first in line is served first; of a longer line the first 100 are listed.
     """
-    resources = session.existing_pool(pool).resources()
+    target = session.existing_pool(pool)
     if session.json:
-        output.print_array(map(_as_json, resources))
-    else:
-        output.print_table(COLUMNS, _rows(resources))
+        output.print_array(waiters.as_json(target.waiters()) if waiting else map(_as_json, target.resources()))
+        return
+    if not waiting:
+        output.print_table(COLUMNS, _rows(target.resources()))
+    _print_line(target, gap=not waiting)
+
+
+def _print_line(pool: Pool, gap: bool) -> None:
+    line = pool.waiters(waiters.LISTED)
+    if not line:
+        return
+    if gap:
+        print()
+    output.print_table(waiters.COLUMNS, waiters.rows_of(line))
+    more = pool.stats().waiting - len(line) if len(line) == waiters.LISTED else 0
+    if more > 0:
+        output.say(f"and {more} more")
 
 
 def _as_json(info: ResourceInfo) -> dict[str, Any]:

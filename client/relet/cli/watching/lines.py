@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict
 
+from relet.cli import waiters
 from relet.cli.output import as_json, shown
 from relet.cli.times import clock
 from relet.cli.watching.looks import COUNTED, Watched
@@ -22,10 +23,12 @@ def lines(pools: Iterable[Watched], json: bool) -> list[str]:
 def _counts(watched: Watched) -> str:
     if watched.look is None:
         return "there is no such pool yet"
-    stats = asdict(watched.look.stats)
-    return "  ".join(f"{name} {stats[name]}" for name in (*COUNTED, "lapsed"))
+    look = watched.look
+    counts = {**asdict(look.stats), "waiting": waiters.waiting(look.stats, look.waiters)}
+    return "  ".join(f"{name} {counts[name]}" for name in (*COUNTED, "lapsed"))
 
 
 def _as_json(watched: Watched, now: float) -> str:
-    counts = None if watched.look is None else asdict(watched.look.stats)
-    return as_json({"at": round(now, 3), "pool": watched.pool.name, "stats": counts})
+    look = watched.look
+    counts, line = (None, []) if look is None else (asdict(look.stats), waiters.as_json(look.waiters))
+    return as_json({"at": round(now, 3), "pool": watched.pool.name, "stats": counts, "waiters": line})

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from relet.model import ResourceInfo, Stats
+from relet.cli.waiters import first_in_line
+from relet.model import ResourceInfo, Stats, Waiter
 from relet.pool import Pool
 
 LISTED = 1000
@@ -24,6 +25,8 @@ class Look:
     stats: Stats
     resources: Sequence[ResourceInfo] = ()
     """Leased ones first, the next to lapse at the top; then those kept aside, then free ones."""
+    waiters: Sequence[Waiter] = ()
+    """The first in line."""
 
 
 @dataclass
@@ -43,7 +46,8 @@ class Watched:
             self.history.clear()
             return
         self.history.append(stats)
-        self.look = Look(stats, sorted(islice(self.pool.resources(), listed), key=_rank) if listed else ())
+        resources = sorted(islice(self.pool.resources(), listed), key=_rank) if listed else ()
+        self.look = Look(stats, resources, first_in_line(self.pool, stats))
 
 
 def _rank(info: ResourceInfo) -> tuple[int, float]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from relet.cli.output import attributes_text, counted, duration, note, shown
+from relet.cli.waiters import COLUMNS, rows_of
 from relet.cli.watching.looks import COUNTED, Look, Watched
-from relet.model import ResourceInfo
+from relet.model import ResourceInfo, Waiter
 
 STYLES = {"free": "green", "leased": "yellow", "quarantined": "red", "waiting": "cyan"}
 BARS = " ▁▂▃▄▅▆▇█"
 FIXED_LINES = 9
 """Of a pool's picture beside its resources: name, counts, the table's head, what is left out, empty lines."""
 LEAST_ROWS = 3
+WAITERS = 3
+"""Of those in line the first so many are shown."""
 
 
 def picture(pools: Sequence[Watched], width: int, height: int, error: str | None = None) -> RenderableType:
@@ -46,10 +49,18 @@ def _pool(watched: Watched, width: int, rows: int) -> Iterator[RenderableType]:
     yield Text(f"{name}  {counted(look.stats.total, 'resource')}, {look.stats.lapsed} lapses so far", "bold")
     yield _counts(watched, look, max(10, width - 24))
     yield Text()
-    yield _table(look.resources[:rows])
-    left_out = look.stats.total - min(rows, len(look.resources))
-    yield Text(f"and {left_out} more" if left_out > 0 else "", "dim")
+    line = look.waiters[:WAITERS]
+    rows = max(LEAST_ROWS, rows - (len(line) + 2 if line else 0))
+    yield _resources(look.resources[:rows])
+    yield _more(look.stats.total - min(rows, len(look.resources)))
+    if line:
+        yield _line(line)
+        yield _more(look.stats.waiting - len(line))
     yield Text()
+
+
+def _more(left_out: int) -> Text:
+    return Text(f"and {left_out} more" if left_out > 0 else "", "dim")
 
 
 def _counts(watched: Watched, look: Look, width: int) -> Table:
@@ -67,18 +78,25 @@ def _counts(watched: Watched, look: Look, width: int) -> Table:
     return grid
 
 
-def _table(infos: Sequence[ResourceInfo]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    for title, right, ratio in (
-        ("RESOURCE", False, 2),
-        ("STATE", False, None),
-        ("FOR", True, None),
-        ("LEFT", True, None),
-        ("OWNER", False, 4),
-        ("NOTE", False, 6),
-        ("ATTRIBUTES", False, 3),
-    ):
-        table.add_column(title, justify="right" if right else "left", ratio=ratio, no_wrap=True, overflow="ellipsis")
+def _line(waiters: Sequence[Waiter]) -> Table:
+    table = _table([(column.title, column.right, None) for column in COLUMNS], expand=False)
+    for cells in rows_of(waiters):
+        table.add_row(*map(_cell, cells))
+    return table
+
+
+def _resources(infos: Sequence[ResourceInfo]) -> Table:
+    table = _table(
+        [
+            ("RESOURCE", False, 2),
+            ("STATE", False, None),
+            ("FOR", True, None),
+            ("LEFT", True, None),
+            ("OWNER", False, 4),
+            ("NOTE", False, 6),
+            ("ATTRIBUTES", False, 3),
+        ]
+    )
     for info in infos:
         table.add_row(
             _cell(info.name),
@@ -89,6 +107,14 @@ def _table(infos: Sequence[ResourceInfo]) -> Table:
             _cell(note(info.mark, info.reason)),
             _cell(attributes_text(info.attributes)),
         )
+    return table
+
+
+def _table(columns: Iterable[tuple[str, bool, int | None]], *, expand: bool = True) -> Table:
+    """Without rows; a column is its title, whether it stands at the right, and its share of the width."""
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=expand)
+    for title, right, ratio in columns:
+        table.add_column(title, justify="right" if right else "left", ratio=ratio, no_wrap=True, overflow="ellipsis")
     return table
 
 
